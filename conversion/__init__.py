@@ -1,0 +1,22 @@
+"""Outside formats <-> ours: the original programs' files, and proof that nothing changed on the way."""
+
+from .bilm_tf import convert, export, push
+from .options import config_from_options, options_from_config
+from .sources import SourceError, SourceFiles, fetch, open_sources
+from .verify import Verification, verify
+from .weight_map import weight_map
+
+__all__ = [
+    "SourceError",
+    "SourceFiles",
+    "Verification",
+    "config_from_options",
+    "convert",
+    "export",
+    "fetch",
+    "open_sources",
+    "options_from_config",
+    "push",
+    "verify",
+    "weight_map",
+]

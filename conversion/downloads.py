@@ -1,0 +1,260 @@
+"""Files from an http(s) address, kept in a cache. A download that broke off is taken up where it stopped."""
+
+import hashlib
+import json
+import os
+import re
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from filelock import FileLock
+from tqdm import tqdm
+
+TIMEOUT = 30.0
+PAUSES = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
+PASSING_STATUSES = {408, 425, 429, 500, 502, 503, 504}
+CHUNK = 1 << 16
+
+
+class SourceError(ValueError):
+    """A source of original files that cannot be used; the message says which, why, and what is accepted."""
+
+
+class _Interrupted(Exception):
+    """An attempt failed in a way that another attempt may mend."""
+
+
+def fetch(source: str | os.PathLike, cache_dir: str | os.PathLike | None = None) -> Path:
+    """The local path of `source`: itself if it is a path, its copy in the cache if it is an http(s) address.
+
+    The cache is `cache_dir`, else the folder that the variable `ELMO_HF_CACHE` names, else
+    `~/.cache/elmo_hf/downloads`. What is there already is downloaded again only if the server has
+    another version.
+
+    >>> fetch(os.curdir) == Path(os.curdir)
+    True
+    """
+    address = _address(source)
+    if address:
+        return _Download(address, _cache_folder(cache_dir)).run()
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise SourceError(f"There is no file or folder {path}. A source is a local path or an http(s) address.")
+    return path
+
+
+def _address(source: str | os.PathLike) -> str | None:
+    text = os.fspath(source)
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/|(?=[^/]))", text)  # Path("http://x") keeps only one slash
+    if not scheme:
+        return None
+    if scheme[1].lower() not in ("http", "https"):
+        raise SourceError(f"{text} begins with {scheme[1]}:. A source is a local path or an http(s) address.")
+    try:
+        parts = urlsplit(f"{scheme[1]}://{text[scheme.end() :]}")
+    except ValueError as error:
+        raise SourceError(f"{text} is not a well-formed address: {error}.") from None
+    if not parts.hostname:
+        raise SourceError(f"The address {text} names no server.")
+    path, query = (quote(part, safe="/%:=&?~+!$,;'@()*[]") for part in (parts.path, parts.query))
+    return urlunsplit(parts._replace(path=path, query=query, fragment=""))
+
+
+def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
+    folder = Path(cache_dir or os.environ.get("ELMO_HF_CACHE") or "~/.cache/elmo_hf/downloads").expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"The cache folder {folder} cannot be made: {error.strerror}.") from error
+    return folder
+
+
+def _file_name(address: str) -> str:
+    """A readable name that is safe in any folder, and another one for each address."""
+    last = re.split(r"[/\\]+", unquote(urlsplit(address).path).rstrip("/\\"))[-1]
+    stem, suffix = os.path.splitext(re.sub(r"[^A-Za-z0-9._-]+", "_", last).lstrip("."))
+    digest = hashlib.sha256(address.encode()).hexdigest()[:12]
+    return f"{stem[:80] or 'download'}-{digest}{suffix[:16]}"
+
+
+@dataclass(frozen=True)
+class _Version:
+    """What a server says of the file that it has."""
+
+    etag: str | None
+    last_modified: str | None
+    size: int | None
+
+    @classmethod
+    def of(cls, headers: HTTPMessage) -> "_Version":
+        span = headers.get("Content-Range")
+        size = span.rpartition("/")[2] if span else headers.get("Content-Length", "")
+        return cls(headers.get("ETag"), headers.get("Last-Modified"), int(size) if size.isdigit() else None)
+
+    @classmethod
+    def read(cls, path: Path) -> "_Version | None":
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            return cls(saved["etag"], saved["last_modified"], saved["size"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def validator(self) -> str | None:
+        """What may stand in If-Range: a weak ETag does not promise equal bytes."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+    def same_as(self, other: "_Version") -> bool:
+        if self.etag and other.etag:
+            return self.etag.removeprefix("W/") == other.etag.removeprefix("W/")
+        if self.last_modified and other.last_modified and self.last_modified != other.last_modified:
+            return False
+        return None in (self.size, other.size) or self.size == other.size
+
+
+class _Download:
+    def __init__(self, address: str, folder: Path):
+        self.address = address
+        self.file = folder / _file_name(address)
+        self.part = self._beside(".part")
+        # Two version files: a new version that breaks off must not vouch for the old file.
+        self.file_version, self.part_version = self._beside(".json"), self._beside(".part.json")
+
+    def _beside(self, ending: str) -> Path:
+        return self.file.with_name(self.file.name + ending)
+
+    def run(self) -> Path:
+        with FileLock(self._beside(".lock")):
+            if not (self.file.exists() and self._is_current()):
+                self._retrieve()
+        return self.file
+
+    def _is_current(self) -> bool:
+        here = self.file.stat().st_size
+        known = _Version.read(self.file_version) or _Version(None, None, here)
+        if known.size not in (None, here):
+            return False
+        try:
+            with self._open("HEAD", {}) as response:
+                return known.same_as(_Version.of(response.headers))
+        except (OSError, HTTPException) as error:
+            message = f"{self.address} cannot be checked for changes ({_reason(error)}); the copy {self.file} is used."
+            warnings.warn(message, stacklevel=4)
+            return True
+
+    def _retrieve(self) -> None:
+        for pause in (0.0, *PAUSES):
+            time.sleep(pause)
+            try:
+                self._attempt()
+                break
+            except _Interrupted as interruption:
+                problem = str(interruption)
+        else:
+            raise SourceError(self._failure(f"{problem} (attempt {len(PAUSES) + 1}, the last)"))
+        os.replace(self.part, self.file)
+        os.replace(self.part_version, self.file_version)
+
+    def _failure(self, problem: str) -> str:
+        received, version = self._kept()
+        if version is None or not received:
+            return f"{self.address} could not be downloaded: {problem}."
+        expected = "an unknown number of" if version.size is None else version.size
+        return (
+            f"{self.address} could not be downloaded: {problem}. {received} of {expected} bytes were received and "
+            f"are kept in {self.part}; running the same again resumes there."
+        )
+
+    def _kept(self) -> tuple[int, _Version | None]:
+        """How much of which version is here; nothing, if it could not be told from another version."""
+        version = _Version.read(self.part_version)
+        received = self.part.stat().st_size if self.part.exists() else 0
+        if version is None or version.validator is None or (version.size is not None and received > version.size):
+            return 0, None
+        return received, version
+
+    def _attempt(self) -> None:
+        received, version = self._kept()
+        wanted = {"Range": f"bytes={received}-", "If-Range": version.validator} if version and received else {}
+        try:
+            response = self._open("GET", wanted)
+        except HTTPError as error:
+            if error.code == 416 and wanted:
+                return self._finish_at_the_end(received, version, _Version.of(error.headers))
+            answer = f"the server answered {error.code} {error.reason}"
+            if error.code in PASSING_STATUSES:
+                raise _Interrupted(answer) from error
+            raise SourceError(f"{self.address} cannot be downloaded: {answer}.") from error
+        except (OSError, HTTPException) as error:
+            raise _Interrupted(_reason(error)) from error
+        with response:
+            offered = _Version.of(response.headers)
+            if response.status == 206:
+                # A server may overlook If-Range, or answer with another range than the one asked for.
+                first = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+                if not wanted or not first or int(first[1]) != received or not version.same_as(offered):
+                    self._discard_part()
+                    raise _Interrupted("the server answered with a part of another version, or with another part")
+                self._receive(response, received, version if version.size else offered)
+            else:
+                self._discard_part()
+                self._receive(response, 0, offered)
+
+    def _finish_at_the_end(self, received: int, version: _Version, offered: _Version) -> None:
+        """After 416, nothing to send from there on: the part is the whole file, or the file has changed."""
+        if offered.size != received or not version.same_as(offered):
+            self._discard_part()
+            raise _Interrupted("the file has changed on the server")
+
+    def _discard_part(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.part_version.unlink(missing_ok=True)
+
+    def _receive(self, response: HTTPResponse, received: int, version: _Version) -> None:
+        bar = tqdm(
+            desc=self.file.name,
+            total=version.size,
+            initial=received,
+            unit="B",
+            unit_scale=True,
+            unit_divisor=1024,
+            disable=None,
+        )
+        try:
+            if not received:
+                note = json.dumps({"address": self.address, **asdict(version)}, indent=2)
+                self.part_version.write_text(note, encoding="utf-8")
+            with bar, self.part.open("ab") as part:
+                while chunk := _read(response):
+                    part.write(chunk)
+                    received += len(chunk)
+                    bar.update(len(chunk))
+        except OSError as error:
+            problem = f"{self.part} cannot be written: {error.strerror or error}"
+            raise SourceError(self._failure(problem)) from error
+        if version.size not in (None, received):
+            raise _Interrupted(f"the connection broke off after {received} of {version.size} bytes")
+
+    def _open(self, method: str, headers: dict[str, str]) -> HTTPResponse:
+        # The size and the ranges are those of the file, not of a compressed form of it.
+        headers = {"User-Agent": "elmo_hf", "Accept-Encoding": "identity", **headers}
+        return urlopen(Request(self.address, headers=headers, method=method), timeout=TIMEOUT)
+
+
+def _read(response: HTTPResponse) -> bytes:
+    """The next bytes. Told apart from a failure to write them, which no further attempt mends."""
+    try:
+        return response.read(CHUNK)
+    except (OSError, HTTPException) as error:
+        raise _Interrupted(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    reason = error.reason if isinstance(error, URLError) and not isinstance(error, HTTPError) else error
+    return f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)

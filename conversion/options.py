@@ -1,0 +1,201 @@
+"""options.json of the originals <-> ElmoConfig, as a table that is read in both directions."""
+
+import json
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from elmo_hf.configuration_elmo import ElmoConfig
+
+logger = logging.getLogger(__name__)
+
+REQUIRED = object()
+# Beyond these no model exists; without a bound a typing error could ask for billions of layers.
+LARGEST_SIZE, LARGEST_COUNT = 10_000_000, 1_000
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: where it stands, the config's field, what it may be, and what its absence means."""
+
+    path: str
+    field: str
+    kind: str
+    absent: Any = REQUIRED
+
+
+LSTM_OPTIONS = (
+    Option("lstm.dim", "cell_size", "size"),
+    Option("lstm.projection_dim", "projection_size", "size"),
+    Option("lstm.n_layers", "num_hidden_layers", "count"),
+    Option("lstm.cell_clip", "cell_clip", "clip", absent=None),
+    Option("lstm.proj_clip", "projection_clip", "clip", absent=None),
+    Option("lstm.use_skip_connections", "use_skip_connections", "switch", absent=False),
+    Option("dropout", "dropout", "number", absent=0.1),
+)
+CHARACTER_OPTIONS = (
+    Option("char_cnn.embedding.dim", "character_embedding_dim", "size"),
+    Option("char_cnn.filters", "character_cnn_filters", "filters"),
+    Option("char_cnn.activation", "character_cnn_activation", "name"),
+    Option("char_cnn.n_highway", "num_highway_layers", "number of layers", absent=0),
+    Option("char_cnn.max_characters_per_token", "max_characters_per_token", "size", absent=50),
+)
+WORD_OPTIONS = (Option("n_tokens_vocab", "vocab_size", "size"),)
+# What training wrote and vectors do not need. The number of characters is 261 or 262 for the same weights.
+UNUSED = {
+    "all_clip_norm_val",
+    "batch_size",
+    "bidirectional",
+    "char_cnn.n_characters",
+    "milestone",
+    "n_batches_per_epoch",
+    "n_epochs",
+    "n_negative_samples_batch",
+    "n_tokens_vocab",
+    "n_train_tokens",
+    "sample_softmax",
+    "share_embedding_softmax",
+    "unroll_steps",
+}
+KINDS = {
+    "size": (f"a whole number from 1 to {LARGEST_SIZE:,}", lambda x: _is_whole(x) and 1 <= x <= LARGEST_SIZE),
+    "count": (f"a whole number from 1 to {LARGEST_COUNT:,}", lambda x: _is_whole(x) and 1 <= x <= LARGEST_COUNT),
+    "number of layers": (
+        f"a whole number from 0 to {LARGEST_COUNT:,}, or null",
+        lambda x: x is None or (_is_whole(x) and 0 <= x <= LARGEST_COUNT),
+    ),
+    "clip": ("a number above 0, or null", lambda x: x is None or (_is_number(x) and 0 < x < float("inf"))),
+    "number": ("a number from 0 to below 1", lambda x: _is_number(x) and 0 <= x < 1),
+    "switch": ("true or false", lambda x: isinstance(x, bool)),
+    "name": ('"relu" or "tanh"', lambda x: x in ("relu", "tanh")),
+    "filters": (
+        f"a list of pairs [width, number] of whole numbers from 1 to {LARGEST_SIZE:,}",
+        lambda x: isinstance(x, list) and x and all(map(_is_filter, x)),
+    ),
+}
+
+
+def read_options(path: str | os.PathLike) -> dict:
+    """The content of an options.json."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            options = json.load(file)
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist; accepted is the options.json that belongs to the weights.") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}); accepted is the options.json of the weights.") from None
+    if not isinstance(options, dict):
+        raise ValueError(f"{path} holds a {type(options).__name__}; accepted is an object with the key `lstm`.")
+    return options
+
+
+def config_from_options(options: dict, bidirectional: bool, where: str = "options.json", **fields: Any) -> ElmoConfig:
+    """ElmoConfig of an options.json.
+
+    Args:
+        options: the content of the file.
+        bidirectional: whether the weights have a backward stack: not every options.json says.
+        where: the file's name, for messages.
+        fields: further fields of the config.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.conversion import config_from_options
+    >>> options = {"lstm": {"dim": 12, "projection_dim": 6, "n_layers": 2}, "n_tokens_vocab": 65}
+    >>> config = config_from_options(options, bidirectional=True)
+    >>> config.cell_size, config.word_input, config.cell_clip
+    (12, True, None)
+
+    ```
+    """
+    stated = options.get("bidirectional")
+    if stated is not None and stated is not bidirectional:
+        raise ValueError(
+            f"{where}: `bidirectional` is {json.dumps(stated)}, but the weights have "
+            f"{'both directions' if bidirectional else 'one direction'}."
+        )
+    word_input = "char_cnn" not in options
+    table = LSTM_OPTIONS + (WORD_OPTIONS if word_input else CHARACTER_OPTIONS)
+    if word_input and "n_tokens_vocab" not in options:
+        raise ValueError(
+            f"{where}: neither `char_cnn` nor `n_tokens_vocab` is there; accepted is one of the two: a model reads "
+            "characters or the words of a vocabulary."
+        )
+    values = {option.field: _value(options, option, where) for option in table}
+    values["num_highway_layers"] = values.get("num_highway_layers") or 0
+    known = {option.path for option in table} | UNUSED
+    unknown = [path for path in _paths(options) if not any(path == k or path.startswith(f"{k}.") for k in known)]
+    if unknown:
+        logger.warning("%s: not known and not used: %s.", where, ", ".join(f"`{path}`" for path in unknown))
+    try:
+        return ElmoConfig(bidirectional=bidirectional, word_input=word_input, **values, **fields)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error.__cause__ or error}") from None
+
+
+def options_from_config(config: ElmoConfig) -> dict:
+    """The options.json of a config, as bilm-tf and AllenNLP read it.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig
+    >>> from elmo_hf.conversion import options_from_config
+    >>> options_from_config(ElmoConfig(cell_clip=None))["lstm"]
+    {'dim': 4096, 'projection_dim': 512, 'n_layers': 2, 'proj_clip': 3.0, 'use_skip_connections': True}
+
+    ```
+    """
+    options: dict = {"bidirectional": config.bidirectional}
+    for option in LSTM_OPTIONS + (WORD_OPTIONS if config.word_input else CHARACTER_OPTIONS):
+        value = getattr(config, option.field)
+        # The originals know no null: what is absent is not there.
+        if value is None or (option.path == "char_cnn.n_highway" and value == 0):
+            continue
+        *groups, name = option.path.split(".")
+        place = options
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = value
+    if not config.word_input:
+        options["char_cnn"]["n_characters"] = config.character_vocab_size
+        if config.vocab_size:
+            options["n_tokens_vocab"] = config.vocab_size
+    return options
+
+
+def _value(options: dict, option: Option, where: str) -> Any:
+    value: Any = options
+    accepted, test = KINDS[option.kind]
+    for name in option.path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            if option.absent is REQUIRED:
+                raise ValueError(f"{where}: `{option.path}` is missing; accepted is {accepted}.")
+            return option.absent
+        value = value[name]
+    if not test(value):
+        found = json.dumps(value)
+        found = found if len(found) <= 60 else found[:57] + "..."
+        raise ValueError(f"{where}: `{option.path}` is {found}; accepted is {accepted}.")
+    return value
+
+
+def _paths(options: dict, before: str = "") -> list[str]:
+    paths = []
+    for name, value in options.items():
+        paths += _paths(value, f"{before}{name}.") if isinstance(value, dict) else [before + name]
+    return paths
+
+
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool)
+
+
+def _is_filter(x: Any) -> bool:
+    return isinstance(x, list) and len(x) == 2 and all(_is_whole(n) and 1 <= n <= LARGEST_SIZE for n in x)

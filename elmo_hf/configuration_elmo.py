@@ -1,0 +1,206 @@
+"""ElmoConfig: the sizes and choices of one ELMo."""
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+if TYPE_CHECKING:
+    # The Hub receives the files that relative imports reach. Naming every file here makes each save carry all of
+    # them, so that a base model can later be loaded as any other class.
+    from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
+    from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
+    from .lstm_elmo import ElmoBiLm  # noqa: F401
+    from .model_card_elmo import model_card  # noqa: F401
+    from .modeling_elmo import ElmoModel  # noqa: F401
+    from .tokenization_elmo import ElmoTokenizer  # noqa: F401
+
+# What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
+AUTO_MAP = {
+    "AutoConfig": "configuration_elmo.ElmoConfig",
+    "AutoModel": "modeling_elmo.ElmoModel",
+    "AutoModelForPreTraining": "language_modeling_elmo.ElmoForPreTraining",
+    "AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None],
+}
+ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+
+BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
+MIX_NAMES = ("learned", "average", "top")
+
+
+@strict
+class ElmoConfig(PreTrainedConfig):
+    """The configuration of an ELMo. The defaults are the original model of 93.6M parameters.
+
+    Args:
+        character_vocab_size: rows of the character embedding, the zero row of "no token" included.
+        character_embedding_dim: size of a character vector.
+        character_cnn_filters: pairs `[width, number]` of the convolutions over characters.
+        character_cnn_activation: `"relu"` or `"tanh"`, applied after the maximum over positions.
+        num_highway_layers: highway layers after the convolutions.
+        max_characters_per_token: character positions of a token, its begin and end marks included.
+        projection_size: size P of a token vector in one direction; twice this is `hidden_size`.
+        cell_size: size H of the LSTM cells; equal to P means no projection.
+        num_hidden_layers: LSTM layers of each direction.
+        cell_clip, projection_clip: bounds inside the recurrence; None for no bound.
+        use_skip_connections: add each layer's input to its output from the second layer on.
+        bidirectional: a backward stack beside the forward one.
+        word_input: an embedding over `vocab_size` words replaces the character encoder.
+        vocab_size: words of the language model's vocabulary.
+        boundary_ids: input ids of `<S>` and `</S>` when `word_input`; characters mark boundaries by themselves.
+        dropout: dropout inside the biLM; acts only in ElmoForPreTraining.
+        mix: how layers become one vector: `"learned"`, `"average"`, `"top"`, a layer's number, or fixed weights.
+        mix_layer_norm: normalise layers before mixing over the `"sentence"` or, as the original, over the `"batch"`.
+        mix_l2: factor of the penalty on the mix's weights.
+        mix_dropout: dropout after the mix, inside the task heads.
+        freeze_bilm: True, False, or a list of parts (`"token_encoder"`, `"layer_1"`, ...) that do not train.
+            None leaves it to the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
+        card_data: what the model card says of `license`, `language` and `origin`.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig
+    >>> config = ElmoConfig(projection_size=128, cell_size=1024, num_highway_layers=1)
+    >>> config.hidden_size, config.token_filters
+    (256, 2048)
+
+    ```
+    """
+
+    model_type = "elmo"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_states"]
+
+    character_vocab_size: int = 262
+    character_embedding_dim: int = 16
+    character_cnn_filters: list | tuple = field(default_factory=lambda: [list(pair) for pair in ORIGINAL_FILTERS])
+    character_cnn_activation: Literal["relu", "tanh"] = "relu"
+    num_highway_layers: int = 2
+    max_characters_per_token: int = 50
+    projection_size: int = 512
+    cell_size: int = 4096
+    num_hidden_layers: int = 2
+    cell_clip: float | int | None = 3.0
+    projection_clip: float | int | None = 3.0
+    use_skip_connections: bool = True
+    bidirectional: bool = True
+    word_input: bool = False
+    vocab_size: int = 0
+    boundary_ids: list | tuple | None = None
+    dropout: float | int = 0.1
+    mix: str | int | list | tuple = "learned"
+    mix_layer_norm: Literal["sentence", "batch"] | None = None
+    mix_l2: float | int = 0.0
+    mix_dropout: float | int = 0.5
+    freeze_bilm: bool | list | tuple | None = None
+    card_data: dict | None = None
+
+    def __post_init__(self, **kwargs: Any):
+        for name in ("character_cnn_filters", "boundary_ids", "mix", "freeze_bilm"):
+            setattr(self, name, _as_list(getattr(self, name)))
+        if self.boundary_ids is None:
+            # A vocabulary starts with <S> and </S>, and ids count from 1.
+            self.boundary_ids = [1, 2] if self.word_input else [BEGIN_OF_SENTENCE_BYTE + 1, END_OF_SENTENCE_BYTE + 1]
+        # Classes that somebody else added to a model stay; ours are always complete.
+        self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
+        super().__post_init__(**kwargs)
+
+    @property
+    def num_directions(self) -> int:
+        """2 with a backward stack, else 1."""
+        return 2 if self.bidirectional else 1
+
+    @property
+    def hidden_size(self) -> int:
+        """Size of the vectors that come out: the projections of all directions side by side."""
+        return self.num_directions * self.projection_size
+
+    @property
+    def token_filters(self) -> int:
+        """Number F of all convolution filters together."""
+        return sum(number for _, number in self.character_cnn_filters)
+
+    @property
+    def bilm_parts(self) -> list[str]:
+        """Names of the parts that can be frozen one by one."""
+        return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
+
+    def validate_architecture(self):
+        """Checks fields against each other; each message names the field, what was found and what is accepted."""
+        for name in ("character_embedding_dim", "projection_size", "cell_size", "num_hidden_layers"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number of at least 1")
+        for name in ("num_highway_layers", "vocab_size"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "a whole number of at least 0")
+        for name in ("cell_clip", "projection_clip"):
+            clip = getattr(self, name)
+            _require(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
+        for name in ("dropout", "mix_dropout"):
+            _require(0 <= getattr(self, name) < 1, name, getattr(self, name), "a number from 0 to below 1")
+        _require(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
+        _require(
+            self.cell_size >= self.projection_size,
+            "cell_size",
+            self.cell_size,
+            f"at least projection_size ({self.projection_size}): a projection only makes cells smaller",
+        )
+        if self.word_input:
+            _require(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 when word_input is True")
+        else:
+            self._validate_characters()
+        check_mix(self.mix, self.num_hidden_layers + 1)
+        self._validate_freezing()
+
+    def _validate_characters(self):
+        _require(self.character_vocab_size == 262, "character_vocab_size", self.character_vocab_size, "262")
+        filters = self.character_cnn_filters
+        pairs = [pair for pair in filters if isinstance(pair, list) and len(pair) == 2]
+        whole = all(isinstance(n, int) and n >= 1 for pair in pairs for n in pair)
+        _require(
+            filters and len(pairs) == len(filters) and whole,
+            "character_cnn_filters",
+            filters,
+            "a list of pairs [width, number] of whole numbers of at least 1",
+        )
+        widest = max(width for width, _ in filters)
+        _require(
+            self.max_characters_per_token >= max(3, widest),
+            "max_characters_per_token",
+            self.max_characters_per_token,
+            f"at least 3 (begin mark, one byte, end mark) and the widest filter ({widest})",
+        )
+
+    def _validate_freezing(self):
+        if isinstance(self.freeze_bilm, list):
+            unknown = [part for part in self.freeze_bilm if part not in self.bilm_parts]
+            accepted = f"True, False, None, or a list out of {', '.join(self.bilm_parts)}"
+            _require(not unknown, "freeze_bilm", self.freeze_bilm, accepted)
+
+
+def check_mix(mix: Any, layers: int):
+    """Raises unless `mix` says how `layers` layers become one."""
+    accepted = (
+        f"'learned', 'average', 'top', a layer's number from 0 to {layers - 1}, or {layers} fixed weights, not all 0"
+    )
+    if isinstance(mix, str):
+        _require(mix in MIX_NAMES, "mix", mix, accepted)
+    elif isinstance(mix, (list, tuple)):
+        numbers = all(isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in mix)
+        _require(numbers and len(mix) == layers and any(mix), "mix", mix, accepted)
+    else:
+        _require(isinstance(mix, int) and not isinstance(mix, bool) and 0 <= mix < layers, "mix", mix, accepted)
+
+
+def _as_list(value: Any) -> Any:
+    """Tuples become lists, also inside: JSON knows only lists, and a saved config must equal the one in memory."""
+    return [_as_list(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _require(condition: Any, name: str, found: Any, accepted: str):
+    if not condition:
+        raise ValueError(f"`{name}` is {found!r}; accepted is {accepted}.")
+
+
+ElmoConfig.register_for_auto_class()
+
+__all__ = ["ElmoConfig"]
