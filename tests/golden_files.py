@@ -146,3 +146,71 @@ GOLDEN = {**RANDOM, **TRAINED}
 def golden_checkpoints():
     """Those of GOLDEN whose files are here: a list of GoldenCheckpoint."""
     return [checkpoint for checkpoint in GOLDEN.values() if checkpoint.available]
+
+
+def run(model, checkpoint, mode):
+    """The layers of every sentence, without <S> and </S> as in the expected files, and the states after each batch."""
+    layers, states, carried = [], [], None
+    for sentences in checkpoint.batches():
+        outputs, final = model([checkpoint.rows(words) for _, words in sentences], carried)
+        layers += [sentence[:, 1:-1] for sentence in outputs]
+        states.append(final)
+        carried = final if mode == "stateful" else None
+    return layers, states
+
+
+def leaves(states):
+    return [array for state in states for direction in state for layer in direction for array in layer]
+
+
+def largest_difference(actual, expected):
+    assert [array.shape for array in actual] == [array.shape for array in expected]
+    return max(np.abs(one - other).max() for one, other in zip(actual, expected, strict=True))
+
+
+def run_differences(model, checkpoint, mode):
+    """The largest difference of a whole run from bilm's: (of all layers, of all final states).
+
+    `model` is called, and has a `step`, as ReferenceBilm.
+    """
+    layers, states = run(model, checkpoint, mode)
+    expected = [checkpoint.expected_layers(mode, number) for number in range(len(checkpoint.sentences))]
+    of_states = [
+        largest_difference(leaves(after_batch), leaves(checkpoint.expected_states(mode, batch)))
+        for batch, after_batch in enumerate(states)
+    ]
+    return largest_difference(layers, expected), max(of_states)
+
+
+def step_differences(model, checkpoint, mode):
+    """The largest difference of single steps from bilm's: (of outputs, of final states).
+
+    Errors cannot add up here: each step starts from the h that bilm came to, each layer from the x it was given.
+    Only c, which the files hold for the end of a batch alone, is carried by the model through the sentence.
+    """
+    worst_output, worst_state = 0.0, 0.0
+    size, state = model.projection_size, None
+    for batch, sentences in enumerate(checkpoint.batches()):
+        start = state if mode == "stateful" and batch else [model.zero_state()] * len(sentences)
+        state = checkpoint.expected_states(mode, batch)
+        for row, (number, words) in enumerate(sentences):
+            for direction in range(model.num_directions):
+                expected = checkpoint.expected_layers(mode, number)[..., direction * size : (direction + 1) * size]
+                inputs = np.array([model.token_vector(token) for token in checkpoint.rows(words)])  # (tokens, P)
+                worst_output = max(worst_output, largest_difference([inputs[1:-1]], [expected[0]]))
+                inputs[1:-1] = expected[0]
+                order = range(len(inputs)) if direction == 0 else range(len(inputs))[::-1]
+                for layer in range(model.num_layers):
+                    skip = layer > 0 and model.use_skip_connections
+                    h, c = start[row][direction][layer]
+                    outputs = np.empty_like(inputs)
+                    for at in order:
+                        h, c = model.step(direction, layer, inputs[at], h, c)
+                        outputs[at] = h + inputs[at] if skip else h
+                        if at not in (0, len(inputs) - 1):  # what bilm made of <S> and </S> is not in the files
+                            worst_output = max(worst_output, np.abs(outputs[at] - expected[layer + 1, at - 1]).max())
+                            outputs[at] = expected[layer + 1, at - 1]
+                            h = outputs[at] - inputs[at] if skip else outputs[at]
+                    worst_state = max(worst_state, largest_difference([h, c], state[row][direction][layer]))
+                    inputs = outputs
+    return worst_output, worst_state

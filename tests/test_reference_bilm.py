@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
-from golden_files import GOLDEN, RANDOM, SHARED_FIXTURES, load_arrays
+from golden_files import (
+    GOLDEN,
+    RANDOM,
+    SHARED_FIXTURES,
+    largest_difference,
+    leaves,
+    load_arrays,
+    run,
+    run_differences,
+    step_differences,
+)
 from reference_bilm import ReferenceBilm, scalar_mix
-
-
-@pytest.fixture(params=GOLDEN)
-def golden(request):
-    checkpoint = GOLDEN[request.param]
-    if not checkpoint.available:
-        pytest.skip(f"the files of {checkpoint.name} are not in {SHARED_FIXTURES}")
-    return checkpoint
 
 
 @pytest.fixture
@@ -50,73 +52,19 @@ STEADY = [name for name in GOLDEN if name not in EXPANDING]
 modes = pytest.mark.parametrize("mode", ["stateful", "stateless"])
 
 
-def run(model, checkpoint, mode):
-    """The layers of every sentence, without <S> and </S> as in the expected files, and the states after each batch."""
-    layers, states, carried = [], [], None
-    for sentences in checkpoint.batches():
-        outputs, final = model([checkpoint.rows(words) for _, words in sentences], carried)
-        layers += [sentence[:, 1:-1] for sentence in outputs]
-        states.append(final)
-        carried = final if mode == "stateful" else None
-    return layers, states
-
-
-def leaves(states):
-    return [array for state in states for direction in state for layer in direction for array in layer]
-
-
-def largest_difference(actual, expected):
-    assert [array.shape for array in actual] == [array.shape for array in expected]
-    return max(np.abs(one - other).max() for one, other in zip(actual, expected, strict=True))
-
-
 @modes
 @pytest.mark.parametrize("golden", STEADY, indirect=True)
 def test_layers_and_final_states_are_those_of_bilm(golden, mode):
-    layers, states = run(reference(golden), golden, mode)
-    expected_layers = [golden.expected_layers(mode, number) for number in range(len(golden.sentences))]
-    of_layers = largest_difference(layers, expected_layers)
-    of_states = max(
-        largest_difference(leaves(after_batch), leaves(golden.expected_states(mode, batch)))
-        for batch, after_batch in enumerate(states)
-    )
+    of_layers, of_states = run_differences(reference(golden), golden, mode)
     print(f"{golden.name} {mode}: layers {of_layers:.1e}, states {of_states:.1e}")
     assert of_layers <= golden.tolerance and of_states <= golden.tolerance
 
 
 @modes
 def test_every_step_from_bilms_own_state_is_bilms(golden, mode):
-    """Errors cannot add up here: each step starts from the h that bilm came to, each layer from the x it was given.
-
-    Only c, which the files hold for the end of a batch alone, is carried by the reference through the sentence.
-    """
-    model, worst_output, worst_state = reference(golden), 0.0, 0.0
-    size, state = model.projection_size, None
-    for batch, sentences in enumerate(golden.batches()):
-        start = state if mode == "stateful" and batch else [model.zero_state()] * len(sentences)
-        state = golden.expected_states(mode, batch)
-        for row, (number, words) in enumerate(sentences):
-            for direction in range(model.num_directions):
-                expected = golden.expected_layers(mode, number)[..., direction * size : (direction + 1) * size]
-                inputs = np.array([model.token_vector(token) for token in golden.rows(words)])  # (tokens, P)
-                worst_output = max(worst_output, largest_difference([inputs[1:-1]], [expected[0]]))
-                inputs[1:-1] = expected[0]
-                order = range(len(inputs)) if direction == 0 else range(len(inputs))[::-1]
-                for layer in range(model.num_layers):
-                    skip = layer > 0 and model.use_skip_connections
-                    h, c = start[row][direction][layer]
-                    outputs = np.empty_like(inputs)
-                    for at in order:
-                        h, c = model.step(direction, layer, inputs[at], h, c)
-                        outputs[at] = h + inputs[at] if skip else h
-                        if at not in (0, len(inputs) - 1):  # what bilm made of <S> and </S> is not in the files
-                            worst_output = max(worst_output, np.abs(outputs[at] - expected[layer + 1, at - 1]).max())
-                            outputs[at] = expected[layer + 1, at - 1]
-                            h = outputs[at] - inputs[at] if skip else outputs[at]
-                    worst_state = max(worst_state, largest_difference([h, c], state[row][direction][layer]))
-                    inputs = outputs
-    print(f"{golden.name} {mode}: one step {worst_output:.1e}, states {worst_state:.1e}")
-    assert worst_output <= golden.step_tolerance and worst_state <= golden.step_tolerance
+    of_output, of_state = step_differences(reference(golden), golden, mode)
+    print(f"{golden.name} {mode}: one step {of_output:.1e}, states {of_state:.1e}")
+    assert of_output <= golden.step_tolerance and of_state <= golden.step_tolerance
 
 
 @modes

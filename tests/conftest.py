@@ -1,0 +1,63 @@
+import os
+
+# Tests never reach the Hub; those that need one start their own on loopback, in processes of their own.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+import pytest  # noqa: E402
+import transformers  # noqa: E402
+from golden_files import GOLDEN, SHARED_FIXTURES, TESTS  # noqa: E402
+
+from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, conversion  # noqa: E402
+
+transformers.utils.logging.disable_progress_bar()
+
+
+@pytest.fixture(params=GOLDEN)
+def golden(request):
+    """Each golden checkpoint in turn."""
+    checkpoint = GOLDEN[request.param]
+    if not checkpoint.available:
+        pytest.skip(f"the files of {checkpoint.name} are not in {SHARED_FIXTURES}")
+    return checkpoint
+
+
+@pytest.fixture(scope="session")
+def converted(tmp_path_factory):
+    """A function that converts a golden checkpoint, once, and gives the folder."""
+    done = {}
+
+    def folder(checkpoint):
+        if checkpoint.name not in done:
+            done[checkpoint.name] = tmp_path_factory.mktemp("converted") / checkpoint.name
+            conversion.convert(
+                checkpoint.options,
+                checkpoint.weights,
+                output_dir=done[checkpoint.name],
+                vocabulary=checkpoint.vocabulary if checkpoint.word_input else None,
+                splitting="whitespace",
+            )
+        return done[checkpoint.name]
+
+    return folder
+
+
+@pytest.fixture
+def small_config():
+    return ElmoConfig(character_cnn_filters=[[1, 4], [2, 6]], projection_size=8, cell_size=12, num_highway_layers=1)
+
+
+@pytest.fixture
+def small_model(small_config):
+    transformers.set_seed(0)
+    return ElmoModel(small_config).eval()
+
+
+@pytest.fixture
+def tokenizer():
+    return ElmoTokenizer(splitting="whitespace")
+
+
+@pytest.fixture(scope="session")
+def root():
+    return TESTS.parent
