@@ -15,6 +15,7 @@ class ElmoHighway(nn.Module):
     def __init__(self, size: int):
         super().__init__()
         self.carry = nn.Linear(size, size)
+        self.carry.initial_bias = -2.0  # an untrained highway mostly carries its input on
         self.transform = nn.Linear(size, size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from .character_cnn_elmo import ElmoCharacterEncoder, ElmoHighway, ElmoWordEmbedding
+from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
 from .configuration_elmo import ElmoConfig, check_mix
 from .lstm_elmo import ElmoBiLm, ElmoLstmLayer, States
 from .model_card_elmo import put_card_on_hub, write_card
@@ -104,7 +104,7 @@ class ElmoScalarMix(nn.Module):
             words = mask if word_mask is None else word_mask.bool()
             layers = [self._normalise(layer, words) for layer in layers]
         if self.weight is not None:
-            weights = self.weight.float().softmax(0).to(layers[0].dtype).unbind()
+            weights = _widened(self.weight).softmax(0).to(layers[0].dtype).unbind()
         else:
             weights = self._fixed_weights()
         mixed = sum(weight * layer for weight, layer in zip(weights, layers, strict=True) if _is_used(weight))
@@ -122,7 +122,7 @@ class ElmoScalarMix(nn.Module):
 
     def _normalise(self, layer: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         over = (0, 1, 2) if self.layer_norm == "batch" else (1, 2)
-        x, here = layer.float(), words[..., None]  # (B, T, size), (B, T, 1)
+        x, here = _widened(layer), words[..., None]  # (B, T, size), (B, T, 1)
         count = (here.sum(over, keepdim=True) * x.shape[-1]).clamp(min=1)
         mean = torch.where(here, x, 0.0).sum(over, keepdim=True) / count
         variance = torch.where(here, x - mean, 0.0).square().sum(over, keepdim=True) / count
@@ -161,9 +161,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         elif isinstance(module, nn.Linear):
             init.normal_(module.weight, 0.0, 1 / math.sqrt(module.in_features))
             if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, ElmoHighway):
-            init.constant_(module.carry.bias, -2.0)
+                init.constant_(module.bias, getattr(module, "initial_bias", 0.0))
         elif isinstance(module, ElmoLstmLayer):
             bound = math.sqrt(6 / (2 * self.config.projection_size + 4 * self.config.cell_size))
             init.uniform_(module.weight_input, -bound, bound)
@@ -418,8 +416,7 @@ def word_mask(config: ElmoConfig, mask: torch.Tensor, input_ids: torch.Tensor | 
     Without `input_ids` (token vectors as input) the first and the last position of each row count as boundaries.
     """
     if input_ids is None:
-        order = mask.cumsum(1)
-        return mask & (order > 1) & (order < order[:, -1:])
+        return _inner(mask)
     marks = input_ids if config.word_input else input_ids[..., 1] if input_ids.shape[-1] > 1 else input_ids[..., 0]
     begin, end = config.boundary_ids
     return mask & (marks != begin) & (marks != end)
@@ -447,8 +444,7 @@ def strip_boundaries(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor,
 
     ```
     """
-    order = mask.bool().long().cumsum(1)
-    inner = mask.bool() & (order > 1) & (order < order[:, -1:])
+    inner = _inner(mask.bool())
     length = max(mask.shape[1] - 2, 0)
     first = torch.argsort((~inner).long(), dim=1, stable=True)[:, :length]  # (B, T - 2), inner positions first
     kept = inner.gather(1, first)
@@ -478,6 +474,17 @@ def resize_states(states: States, batch: int) -> States:
         return torch.cat([part[:batch], part.new_zeros(missing, *part.shape[1:])])
 
     return tuple((fit(h), fit(c)) for h, c in states)
+
+
+def _inner(mask: torch.Tensor) -> torch.Tensor:
+    """All unmasked positions of each row but its first and its last, (B, T)."""
+    order = mask.long().cumsum(1)
+    return mask & (order > 1) & (order < order[:, -1:])
+
+
+def _widened(x: torch.Tensor) -> torch.Tensor:
+    """Half precision as float32, for sums and softmax; the rest as it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _is_used(weight: torch.Tensor | float) -> bool:

@@ -3,6 +3,8 @@ import os
 # Tests never reach the Hub; those that need one start their own on loopback, in processes of their own.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+# Small tensors gain nothing from more threads, and tests run side by side lose much by them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 import transformers  # noqa: E402

@@ -24,7 +24,10 @@ class TorchBilm:
         layers = torch.stack(output.hidden_states, 1).numpy()  # (B, L + 1, T, directions * P)
         outputs = [layers[k, :, : len(sentence)] for k, sentence in enumerate(sentences)]
         last = [
-            [[tuple(part[k, d].numpy() for part in layer) for layer in output.past_states] for d in range(self.num_directions)]
+            [
+                [tuple(part[k, d].numpy() for part in layer) for layer in output.past_states]
+                for d in range(self.num_directions)
+            ]
             for k in range(len(sentences))
         ]
         return outputs, last
