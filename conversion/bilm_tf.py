@@ -217,11 +217,7 @@ def _write(path: Path, entries: Sequence[Entry], parameters: dict[str, torch.Ten
 
 
 def _write_vocabulary(model: str | os.PathLike, folder: Path):
-    try:
-        tokenizer = ElmoTokenizer.from_pretrained(model)
-    except OSError:
-        logger.warning("%s has no tokenizer, so there is no vocabulary to write.", model)
-        return
-    if tokenizer.word_vocabulary is not None:
-        text = "".join(f"{word}\n" for word in tokenizer.word_vocabulary)
+    words = ElmoTokenizer.from_pretrained(model).word_vocabulary
+    if words is not None:
+        text = "".join(f"{word}\n" for word in words)
         (folder / "vocab.txt").write_text(text, encoding="utf-8", newline="\n")

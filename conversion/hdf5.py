@@ -19,6 +19,10 @@ class Hdf5Weights:
     def __init__(self, file: h5py.File, path: str):
         self.path = path
         self.datasets = dict(_walk(file, path))
+        if not self.datasets:
+            raise ValueError(
+                f"{path} is an HDF5 file without any dataset; accepted are the original programs' weights."
+            )
 
     def check(self, entries: Sequence[Entry], others: Sequence[str] = ()):
         """Raises one error that explains every dataset which is missing, unknown, or of another shape or type.

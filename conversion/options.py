@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
+
 from elmo_hf.configuration_elmo import ElmoConfig
 
 logger = logging.getLogger(__name__)
@@ -131,7 +133,7 @@ def config_from_options(options: dict, bidirectional: bool, where: str = "option
         logger.warning("%s: not known and not used: %s.", where, ", ".join(f"`{path}`" for path in unknown))
     try:
         return ElmoConfig(bidirectional=bidirectional, word_input=word_input, **values, **fields)
-    except ValueError as error:
+    except StrictDataclassError as error:
         raise ValueError(f"{where}: {error.__cause__ or error}") from None
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import __version__
 
@@ -129,7 +130,7 @@ def main():
     """Runs the command line; what a person can mend is a sentence, not a traceback."""
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, StrictDataclassError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
 

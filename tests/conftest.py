@@ -6,11 +6,11 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 # Small tensors gain nothing from more threads, and tests run side by side lose much by them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import pytest  # noqa: E402
-import transformers  # noqa: E402
-from golden_files import GOLDEN, SHARED_FIXTURES, TESTS  # noqa: E402
+import pytest
+import transformers
+from golden_files import GOLDEN, SHARED_FIXTURES, TESTS
 
-from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, conversion  # noqa: E402
+from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, conversion
 
 transformers.utils.logging.disable_progress_bar()
 

@@ -6,7 +6,6 @@ from golden_files import (
     GOLDEN,
     RANDOM,
     SHARED_FIXTURES,
-    largest_difference,
     leaves,
     load_arrays,
     run,
