@@ -8,12 +8,13 @@ from .modeling_elmo import (
     ElmoModel,
     ElmoModelOutput,
     ElmoPreTrainedModel,
-    ElmoScalarMix,
     resize_states,
     strip_boundaries,
 )
-from .tokenization_elmo import ElmoTokenizer, byte_rows, read_word_vocabulary
+from .scalar_mix_elmo import ElmoScalarMix
+from .tokenization_elmo import ElmoTokenizer
 from .version import __version__
+from .word_rows_elmo import byte_rows, read_word_vocabulary
 
 AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
 AutoTokenizer.register(ElmoConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)

@@ -1,6 +1,8 @@
 """The command line, `elmo-hf VERB ...`: thin, one function for each verb."""
 
 import logging
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -81,6 +83,7 @@ def convert(
     if (verify is None) != (sentences is None):
         raise typer.BadParameter("--verify and --sentences belong together: vectors, and the text that they are of.")
     *files, output_dir = sources
+    start = time.perf_counter()
     model = conversion.convert(
         *files,
         output_dir=output_dir,
@@ -92,6 +95,7 @@ def convert(
         push_to=push_to if verify is None else None,
     )
     typer.echo(f"{output_dir}: {type(model).__name__} of {sum(p.numel() for p in model.parameters()):,} parameters")
+    typer.echo(f"converted in {time.perf_counter() - start:.1f} s{_peak_memory()}")
     typer.echo(f"raw text will be split by: {splitting} (words that are already split stay as they are)")
     if verify is not None:
         _verify(output_dir, verify, sentences, batch_size, stateless, tolerance)
@@ -114,6 +118,15 @@ def export(
 
     for path in conversion.export(model, output_dir):
         typer.echo(path)
+
+
+def _peak_memory() -> str:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return f", peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6:,.0f} MB"
 
 
 def _verify(model: str, expected: str, sentences: Path, batch_size: int, stateless: bool, tolerance: float):

@@ -9,11 +9,13 @@ from transformers import PreTrainedConfig
 if TYPE_CHECKING:
     # The Hub receives the files that relative imports reach. Naming every file here makes each save carry all of
     # them, so that a base model can later be loaded as any other class.
+    from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
     from .lstm_elmo import ElmoBiLm  # noqa: F401
     from .model_card_elmo import model_card  # noqa: F401
     from .modeling_elmo import ElmoModel  # noqa: F401
+    from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
 # What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.

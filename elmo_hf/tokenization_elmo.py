@@ -1,30 +1,22 @@
 """ElmoTokenizer: raw text or words in, rows of bytes (or word ids) out."""
 
-import copy
 import os
-import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from tokenizers import Encoding, Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.processors import TemplateProcessing
 from transformers import BatchEncoding, TokenizersBackend
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import PaddingStrategy, to_py_obj
 
-from .configuration_elmo import BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE
+from .batch_encoding_elmo import RUST_VOCABULARY, ElmoBatchEncoding, Texts, offsets, rust_tokenizer, with_overflow
 from .splitting_elmo import pre_tokenizer
+from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
-# Bytes and marks of a row; every id in a row is one more, because 0 means "no token".
-BEGIN_OF_WORD, END_OF_WORD, PADDING = 258, 259, 260
-PAD, BOS, EOS, UNK = "<PAD>", "<S>", "</S>", "<UNK>"
-# What the Rust side knows; words are all <UNK> to it, their rows come from their characters.
-RUST_VOCABULARY = {PAD: 0, BOS: 1, EOS: 2, UNK: 3}
 TRUNCATIONS = ("characters", "bytes")
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ElmoTokenizer(TokenizersBackend):
@@ -87,10 +79,8 @@ class ElmoTokenizer(TokenizersBackend):
         if tokenizer_file is not None:
             backend = Tokenizer.from_file(os.fspath(tokenizer_file))
         else:
-            backend = _rust_tokenizer()
+            backend = rust_tokenizer()
         backend.pre_tokenizer = splitter
-        # A literal <S> is a boundary only as a whole word, so Rust must not look for it inside of words.
-        kwargs.setdefault("split_special_tokens", True)
         for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
             kwargs.setdefault(name, token)
         super().__init__(
@@ -153,58 +143,118 @@ class ElmoTokenizer(TokenizersBackend):
         return_special_tokens_mask: bool = False,
         return_offsets_mapping: bool = False,
         return_length: bool = False,
+        return_lm_labels: bool = False,
         verbose: bool = True,
+        split_special_tokens: bool | None = None,
         **kwargs: Any,
     ) -> BatchEncoding:
-        batched, texts, pairs = _as_batch(text, text_pair, is_split_into_words)
-        length = (max_length if padding_strategy == PaddingStrategy.MAX_LENGTH else None, pad_to_multiple_of)
-        padding = (
-            None if padding_strategy == PaddingStrategy.DO_NOT_PAD else (padding_side or self.padding_side, *length)
-        )
+        texts = Texts.of(text, text_pair, is_split_into_words, add_special_tokens)
+        side = padding_side or self.padding_side
+        length = max_length if padding_strategy == PaddingStrategy.MAX_LENGTH else None
+        padding = None if padding_strategy == PaddingStrategy.DO_NOT_PAD else (side, length, pad_to_multiple_of)
         truncation = None
         if truncation_strategy != TruncationStrategy.DO_NOT_TRUNCATE:
             truncation = (max_length, stride, truncation_strategy.value, self.truncation_side)
-        backend = self._backend(is_split_into_words, padding, truncation)
-        encodings = _encode_batch(backend, texts, pairs, is_split_into_words, add_special_tokens)
+        splits = self.split_special_tokens if split_special_tokens is None else split_special_tokens
 
-        samples = list(range(len(encodings)))
-        if return_overflowing_tokens:
-            samples = [i for i, encoding in enumerate(encodings) for _ in range(1 + len(encoding.overflowing))]
-            encodings = [part for encoding in encodings for part in (encoding, *encoding.overflowing)]
-        words = [
-            _words_of(encoding, texts[i], None if pairs is None else pairs[i], is_split_into_words)
-            for encoding, i in zip(encodings, samples, strict=True)
-        ]
-        data = {"input_ids": self._ids([encoding.ids for encoding in encodings], words, return_tensors)}
-        if return_token_type_ids or (return_token_type_ids is None and "token_type_ids" in self.model_input_names):
-            data["token_type_ids"] = [encoding.type_ids for encoding in encodings]
+        def encode() -> list[Encoding]:
+            return texts.encode(self._backend(is_split_into_words, splits, padding, truncation))
+
+        # Most texts need nothing that only Rust's Encodings know; these are then made when somebody asks for them.
+        rows = None
+        if not (return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping):
+            rows = self._rows_without_encodings(texts, None if truncation is None else max_length)
+        if rows is not None:
+            encodings: Any = encode
+            samples = list(range(len(rows)))
+        else:
+            encodings, samples = with_overflow(encode(), return_overflowing_tokens)
+            rows = [texts.tokens(encoding, sample) for encoding, sample in zip(encodings, samples, strict=True)]
+
+        data, mask = self._arrays(rows, padding, return_tensors, return_lm_labels)
         if return_attention_mask or return_attention_mask is None:
-            data["attention_mask"] = [encoding.attention_mask for encoding in encodings]
+            data["attention_mask"] = mask
+        if return_token_type_ids or (return_token_type_ids is None and "token_type_ids" in self.model_input_names):
+            data["token_type_ids"] = self._type_ids(encodings, texts, rows, mask)
         if return_special_tokens_mask:
             data["special_tokens_mask"] = [encoding.special_tokens_mask for encoding in encodings]
         if return_offsets_mapping:
-            data["offset_mapping"] = [
-                _offsets(encoding, some) for encoding, some in zip(encodings, words, strict=True)
-            ]
+            data["offset_mapping"] = [offsets(*pair) for pair in zip(encodings, rows, strict=True)]
         if return_length:
-            data["length"] = [len(encoding) for encoding in encodings]
+            data["length"] = [len(one) for one in mask]
         if return_overflowing_tokens:
             data["overflow_to_sample_mapping"] = samples
-        for encoding in encodings:
-            self._eventual_warn_about_too_long_sequence(encoding, max_length, verbose)
-        if not batched and return_tensors is None and not return_overflowing_tokens:
-            data = {key: value[0] for key, value in data.items()}
-        return ElmoBatchEncoding(data, encodings, words, tensor_type=return_tensors)
+        for row in rows:
+            self._eventual_warn_about_too_long_sequence(row, max_length, verbose)
+        if return_tensors is None:
+            arrays = ("input_ids", "labels", "attention_mask", "token_type_ids")
+            data = {key: _as_lists(value) if key in arrays else value for key, value in data.items()}
+            if not texts.batched and not return_overflowing_tokens:
+                data = {key: value[0] for key, value in data.items()}
+        elif return_tensors == "pt":  # BatchEncoding would look through every number
+            data = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in data.items()}
+        return ElmoBatchEncoding(data, encodings, texts, samples, tensor_type=return_tensors)
 
-    def _backend(self, is_split_into_words: bool, padding: tuple | None, truncation: tuple | None) -> Tokenizer:
+    def _rows_without_encodings(self, texts: "Texts", max_length: int | None) -> list[list[str]] | None:
+        """The tokens of each text; None where that takes Rust: too long a text, or added tokens to look for."""
+        if not texts.split_into_words and len(self) > len(RUST_VOCABULARY):
+            return None
+        rows = texts.rows(self._tokenizer.pre_tokenizer)
+        return rows if max_length is None or max(map(len, rows), default=0) <= max_length else None
+
+    def _arrays(
+        self, rows: list[list[str | None]], padding: tuple | None, return_tensors: Any, return_lm_labels: bool
+    ) -> tuple[dict[str, Any], Any]:
+        """Tokens, None for padding -> ids (and labels) and the mask: arrays if lengths allow, else lists of them."""
+        index = {token: number for number, token in enumerate((None, BOS, EOS))}
+        for row in rows:
+            for token in row:
+                index.setdefault(token, len(index))
+        numbers = [np.fromiter(map(index.__getitem__, row), np.int64, len(row)) for row in rows]
+        if padding is not None:
+            numbers = _padded(numbers, *padding)
+        elif return_tensors is not None and len({len(row) for row in rows}) == 1:
+            numbers = np.stack(numbers)
+        tables = {"input_ids": self._table(list(index)[3:])}
+        if return_lm_labels:
+            unknown = self.word_lines[UNK]
+            lines = [-100, *(self.word_lines.get(token, unknown) for token in list(index)[1:])]
+            tables["labels"] = np.array(lines, dtype=np.int64)
+        if isinstance(numbers, np.ndarray):
+            return {key: table[numbers] for key, table in tables.items()}, (numbers != 0).astype(np.int64)
+        data = {key: [table[some] for some in numbers] for key, table in tables.items()}
+        return data, [(some != 0).astype(np.int64) for some in numbers]
+
+    def _table(self, words: list[str]) -> np.ndarray:
+        """What the model reads for padding, `<S>`, `</S>`, and then for each of the words."""
+        if self.word_input:
+            unknown = self.word_lines[UNK]
+            lines = [self.word_lines.get(word, unknown) for word in (BOS, EOS, *words)]
+            return np.concatenate([[0], np.array(lines, dtype=np.int64) + 1])
+        return np.concatenate(
+            [mark_rows(width := self.max_characters_per_token), byte_rows(words, width, self.word_truncation)]
+        )
+
+    def _type_ids(self, encodings: Any, texts: "Texts", rows: list, mask: Any) -> Any:
+        """0 for a text and 1 for its partner, as the mask is laid out."""
+        if texts.pairs is None:
+            return [np.zeros_like(one) for one in mask]
+        return [np.array(encoding.type_ids) for encoding in (encodings() if callable(encodings) else encodings)]
+
+    def _backend(
+        self, split_into_words: bool, splits: bool, padding: tuple | None, truncation: tuple | None
+    ) -> Tokenizer:
         """A Rust tokenizer with these settings, made once and never changed: several threads may use it."""
-        key = (is_split_into_words, padding, truncation)
+        key = (split_into_words, splits, padding, truncation)
         if key not in self._backends:
-            # Rust would split words that are already split, and look for added tokens inside of them.
-            backend = _rust_tokenizer() if is_split_into_words else copy.deepcopy(self._tokenizer)
-            backend.encode_special_tokens = True
-            backend.no_padding()
-            backend.no_truncation()
+            backend = rust_tokenizer()
+            # Rust would split words that are already split, and look for added tokens inside of them. In raw text,
+            # <S> and its like are found by the splitting: a boundary is a whole word, never a part of one.
+            if not split_into_words:
+                backend.pre_tokenizer = self._tokenizer.pre_tokenizer
+                added = self._tokenizer.get_added_tokens_decoder().values()
+                backend.add_tokens([token for token in added if token.content not in RUST_VOCABULARY])
+            backend.encode_special_tokens = splits
             if padding is not None:
                 side, length, multiple = padding
                 backend.enable_padding(
@@ -219,34 +269,6 @@ class ElmoTokenizer(TokenizersBackend):
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         self._backends.clear()
         return super()._add_tokens(new_tokens, special_tokens)
-
-    def _ids(self, rust_ids: list[list[int]], words: list[list[str | None]], return_tensors: Any) -> Any:
-        """Rows (T, C) or word ids (T,) of each sequence: as one array for tensors, else as lists."""
-        # Numbers of the distinct tokens; those that are no words keep the number that Rust gave them.
-        index = _Numbering({BOS: 1, EOS: 2})
-        numbers = [
-            [number if word is None else index[word] for number, word in zip(ids, some, strict=True)]
-            for ids, some in zip(rust_ids, words, strict=True)
-        ]
-        table = self._table(list(index)[2:])  # (distinct tokens, C) or (distinct tokens,)
-        if return_tensors is not None and len(set(map(len, numbers))) == 1:
-            return table[np.array(numbers, dtype=np.int64)]
-        return [table[np.array(some, dtype=np.int64)].tolist() for some in numbers]
-
-    def _table(self, words: list[str]) -> np.ndarray:
-        """What the model reads for padding, `<S>`, `</S>`, an unknown token, and then for each of the words."""
-        if self.word_input:
-            unknown = self.word_lines[UNK]
-            lines = [self.word_lines[BOS], self.word_lines[EOS], unknown]
-            lines += [self.word_lines.get(word, unknown) for word in words]
-            return np.concatenate([[0], np.array(lines, dtype=np.int64) + 1])
-        width = self.max_characters_per_token
-        marks = np.full((4, width), PADDING + 1, dtype=np.int64)
-        marks[0] = 0
-        marks[1:3, :3] = np.array([BEGIN_OF_WORD, 0, END_OF_WORD]) + 1
-        marks[1:3, 1] = np.array([BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE]) + 1
-        marks[3] = byte_rows([UNK], width, self.word_truncation)[0]
-        return np.concatenate([marks, byte_rows(words, width, self.word_truncation)])
 
     def tokenize(
         self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any
@@ -312,18 +334,13 @@ class ElmoTokenizer(TokenizersBackend):
         if ids and isinstance(ids[0], int) and not self.word_input:
             return super().convert_ids_to_tokens(ids, skip_special_tokens)
         tokens = [self._word_of(one) for one in ids]
-        return [token for token in tokens if token not in (PAD, BOS, EOS)] if skip_special_tokens else tokens
+        skipped = set(self.all_special_tokens) if skip_special_tokens else ()
+        return [token for token in tokens if token not in skipped]
 
     def _word_of(self, ids: int | list[int]) -> str:
         if isinstance(ids, int):
             return PAD if ids == 0 else self.word_vocabulary[ids - 1]
-        row = np.asarray(ids) - 1
-        if row[0] < 0:
-            return PAD
-        inside = row[1 : np.argmax(row == END_OF_WORD)] if END_OF_WORD in row else row[1:]
-        if len(inside) == 1 and inside[0] in (BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE):
-            return BOS if inside[0] == BEGIN_OF_SENTENCE_BYTE else EOS
-        return bytes(inside[inside < 256].astype(np.uint8)).decode("utf-8", "replace")
+        return word_of_row(ids)
 
     def convert_tokens_to_string(self, tokens: list[str]) -> str:
         return " ".join(tokens)
@@ -364,139 +381,19 @@ class ElmoTokenizer(TokenizersBackend):
         return state
 
 
-class ElmoBatchEncoding(BatchEncoding):
-    """A BatchEncoding whose `tokens()` are the words themselves: to the Rust side they are all unknown."""
-
-    def __init__(self, data: Any, encodings: Any, words: list[list[str | None]], **kwargs: Any):
-        self._words = words
-        super().__init__(data, encodings, **kwargs)
-
-    def tokens(self, batch_index: int = 0) -> list[str]:
-        pairs = zip(super().tokens(batch_index), self._words[batch_index], strict=True)
-        return [token if word is None else word for token, word in pairs]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "words": self._words}
-
-    def __setstate__(self, state: dict[str, Any]):
-        self._words = state["words"]
-        super().__setstate__(state)
+def _padded(numbers: list[np.ndarray], side: str, length: int | None, multiple: int | None) -> np.ndarray:
+    """Rows of different lengths -> (B, T), filled with 0. Rows that are longer than `length` make the rest longer."""
+    length = max([len(row) for row in numbers] + ([] if length is None else [length]), default=0)
+    length += -length % (multiple or 1)
+    padded = np.zeros((len(numbers), length), dtype=np.int64)
+    for row, some in zip(padded, numbers, strict=True):
+        row[length - len(some) if side == "left" else 0 :][: len(some)] = some
+    return padded
 
 
-def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") -> np.ndarray:
-    """Words -> rows (N, width): begin mark, UTF-8 bytes, end mark, filled up; ids are shifted by one.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import byte_rows
-    >>> byte_rows(["é"], width=6).tolist()
-    [[259, 196, 170, 260, 261, 261]]
-
-    ```
-    """
-    most = width - 2
-    encoded = [word.encode("utf-8", "ignore") for word in words]
-    if truncation == "characters":
-        # A cut word loses the bytes of a character that did not fit.
-        encoded = [
-            text if len(text) <= most else text[:most].decode("utf-8", "ignore").encode("utf-8") for text in encoded
-        ]
-    encoded = [text[:most] for text in encoded]
-    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    rows = np.full((len(encoded), width), PADDING + 1, dtype=np.int64)
-    rows[:, 0] = BEGIN_OF_WORD + 1
-    place = np.arange(1, width) - 1  # of each column after the first
-    rows[:, 1:][place < lengths[:, None]] = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(np.int64) + 1
-    rows[np.arange(len(encoded)), lengths + 1] = END_OF_WORD + 1
-    return rows
-
-
-def read_word_vocabulary(path: str | os.PathLike) -> list[str]:
-    """Words of a vocabulary file, one a line, in the order of the softmax's rows."""
-    with open(path, encoding="utf-8", newline="\n") as file:
-        words = [line.rstrip("\r\n") for line in file]
-    # The original's marker of an end, which it does not count either.
-    return [word for word in words if word != "!!!MAXTERMID"]
-
-
-class _Numbering(dict):
-    """Numbers new words in the order in which they come, after the four that the Rust side knows."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self) - 2 + len(RUST_VOCABULARY)
-        return number
-
-
-def _rust_tokenizer() -> Tokenizer:
-    backend = Tokenizer(WordLevel(RUST_VOCABULARY, unk_token=UNK))
-    backend.post_processor = TemplateProcessing(
-        single=f"{BOS} $A {EOS}",
-        pair=f"{BOS} $A {EOS} {BOS}:1 $B:1 {EOS}:1",
-        special_tokens=[(token, RUST_VOCABULARY[token]) for token in (BOS, EOS)],
-    )
-    return backend
-
-
-def _as_batch(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple[bool, list, list | None]:
-    """Whether a batch was given, its texts (or lists of words), and their partners."""
-    for one in (text, text_pair):
-        if not isinstance(one, (str, list, tuple)) and one is not text_pair:
-            raise ValueError(f"The text is a {type(one).__name__}; accepted are a string, a list of words or texts.")
-    batched = isinstance(text, (list, tuple))
-    if is_split_into_words:
-        if isinstance(text, str):
-            raise ValueError("The text is one string, but is_split_into_words=True promises a list of words.")
-        batched = bool(text) and isinstance(text[0], (list, tuple))
-    if not batched:
-        return False, [text], None if text_pair is None else [text_pair]
-    texts, pairs = list(text), None if text_pair is None else list(text_pair)
-    if pairs is None and not is_split_into_words and texts and all(isinstance(one, (list, tuple)) for one in texts):
-        texts, pairs = [list(part) for part in zip(*texts, strict=True)]
-    if pairs is not None and (isinstance(text_pair, str) or len(texts) != len(pairs)):
-        raise ValueError(f"There are {len(texts)} texts and {len(pairs)} partners; accepted is one for each.")
-    return True, texts, pairs
-
-
-def _encode_batch(
-    backend: Tokenizer, texts: list, pairs: list | None, is_split_into_words: bool, add_special_tokens: bool
-) -> list[Encoding]:
-    def prepare(one: Any, clean: bool) -> Any:
-        if not is_split_into_words:
-            return LONE_SURROGATE.sub("\ufffd", one) if clean else one
-        words = [LONE_SURROGATE.sub("\ufffd", word) for word in one] if clean else one
-        return [word or "\ufffd" for word in words]  # Rust drops an empty word
-
-    def run(clean: bool) -> list[Encoding]:
-        inputs = [prepare(one, clean) for one in texts]
-        if pairs is not None:
-            inputs = list(zip(inputs, [prepare(one, clean) for one in pairs], strict=True))
-        return backend.encode_batch(inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens)
-
-    try:
-        return run(clean=False)
-    except TypeError:
-        # Lone surrogates are no Unicode to Rust. Anything else fails again, with Rust's own words.
-        return run(clean=True)
-
-
-def _words_of(encoding: Encoding, first: Any, second: Any, is_split_into_words: bool) -> list[str | None]:
-    """The word at each position; None for padding and for boundaries that were added."""
-    numbers = encoding.word_ids
-    sequences = encoding.sequence_ids if second is not None else None
-    if is_split_into_words:
-        places = numbers
-    else:
-        places = [None if n is None else slice(*span) for n, span in zip(numbers, encoding.offsets, strict=True)]
-    if sequences is None:
-        return [None if place is None else first[place] for place in places]
-    sides = [first if sequence == 0 else second for sequence in sequences]
-    return [None if place is None else side[place] for place, side in zip(places, sides, strict=True)]
-
-
-def _offsets(encoding: Encoding, words: Iterable[str | None]) -> list[tuple[int, int]]:
-    # An empty word had to be given a letter for Rust.
-    return [(0, 0) if word == "" else span for word, span in zip(words, encoding.offsets, strict=True)]
+def _as_lists(value: Any) -> Any:
+    """Arrays as the plain lists that transformers gives without `return_tensors`."""
+    return value.tolist() if isinstance(value, np.ndarray) else [_as_lists(one) for one in value]
 
 
 def _is_batch(ids: Any, word_input: bool) -> bool:
@@ -509,4 +406,4 @@ def _is_batch(ids: Any, word_input: bool) -> bool:
 
 ElmoTokenizer.register_for_auto_class("AutoTokenizer")
 
-__all__ = ["ElmoTokenizer", "byte_rows", "read_word_vocabulary"]
+__all__ = ["ElmoTokenizer"]

@@ -1,0 +1,66 @@
+"""ElmoConfig: what it refuses, what it saves."""
+
+import json
+
+import pytest
+from huggingface_hub.errors import StrictDataclassError
+
+from elmo_hf import ElmoConfig
+from elmo_hf.configuration_elmo import AUTO_MAP
+
+
+@pytest.mark.parametrize(
+    "fields, sentence",
+    [
+        ({"cell_size": 100}, r"`cell_size` is 100; accepted is at least projection_size \(512\)"),
+        ({"cell_size": 0}, "`cell_size` is 0; accepted is a whole number of at least 1"),
+        ({"num_hidden_layers": 0}, "`num_hidden_layers` is 0"),
+        ({"num_highway_layers": -1}, "`num_highway_layers` is -1; accepted is a whole number of at least 0"),
+        ({"cell_clip": 0.0}, "`cell_clip` is 0.0; accepted is a number above 0, or None"),
+        ({"projection_clip": -1}, "`projection_clip` is -1; accepted is a number above 0"),
+        ({"dropout": 1}, "`dropout` is 1; accepted is a number from 0 to below 1"),
+        ({"mix_l2": -0.1}, "`mix_l2` is -0.1; accepted is a number of at least 0"),
+        ({"mix": "best"}, "`mix` is 'best'; accepted is 'learned', 'average', 'top', a layer's number from 0 to 2"),
+        ({"mix": 3}, "`mix` is 3; accepted is"),
+        ({"mix": [1, 2]}, r"`mix` is \[1, 2\]; accepted is .* or 3 fixed weights"),
+        ({"mix": [0, 0, 0]}, "not all 0"),
+        ({"mix": True}, "mix"),
+        ({"mix_layer_norm": "layer"}, "mix_layer_norm"),
+        ({"character_cnn_filters": []}, r"`character_cnn_filters` is \[\]; accepted is a list of pairs"),
+        ({"character_cnn_filters": [[1, 2], [3]]}, "`character_cnn_filters` is"),
+        ({"character_cnn_filters": [[0, 2]]}, "`character_cnn_filters` is"),
+        ({"character_cnn_activation": "gelu"}, "character_cnn_activation"),
+        ({"max_characters_per_token": 6}, r"`max_characters_per_token` is 6; .* the widest filter \(7\)"),
+        ({"character_vocab_size": 261}, "`character_vocab_size` is 261; accepted is 262"),
+        ({"word_input": True}, "`vocab_size` is 0; accepted is at least 1 when word_input is True"),
+        (
+            {"freeze_bilm": ["layer_3"]},
+            "accepted is True, False, None, or a list out of token_encoder, layer_1, layer_2",
+        ),
+        ({"projection_size": "512"}, "projection_size"),
+    ],
+)
+def test_what_is_refused(fields, sentence):
+    with pytest.raises(StrictDataclassError, match=sentence):
+        ElmoConfig(**fields)
+
+
+def test_a_saved_config_equals_the_one_in_memory(tmp_path):
+    config = ElmoConfig(character_cnn_filters=((1, 4), (3, 5)), mix=(0.5, 0.25, 0.25), freeze_bilm=("layer_1",))
+    config.save_pretrained(tmp_path)
+    loaded = ElmoConfig.from_pretrained(tmp_path)
+    assert loaded.to_dict() == {**config.to_dict(), "transformers_version": loaded.transformers_version}
+    assert loaded.character_cnn_filters == [[1, 4], [3, 5]] and loaded.hidden_size == 1024
+
+
+def test_the_auto_map_is_always_complete(tmp_path):
+    config = ElmoConfig(auto_map={"AutoModel": "elsewhere.Other", "AutoModelForSpeech": "mine.Speech"})
+    assert config.auto_map == {**AUTO_MAP, "AutoModelForSpeech": "mine.Speech"}
+    config.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["auto_map"] == config.auto_map
+
+
+def test_sizes_of_one_direction():
+    config = ElmoConfig(bidirectional=False)
+    assert (config.num_directions, config.hidden_size) == (1, 512)
+    assert ElmoConfig(word_input=True, vocab_size=10).boundary_ids == [1, 2]
