@@ -69,7 +69,7 @@ def test_corpora_are_split_as_moses_does():
     [
         ("I don't know; it's John's.", "I don 't know ; it 's John 's ."),
         ("It costs $2,900.50 (30%).", "It costs $ 2,900.50 ( 30 % ) ."),
-        ("Dr. Smith of the U.S. said -- \"no\".", 'Dr. Smith of the U.S. said -- " no " .'),
+        ('Dr. Smith of the U.S. said -- "no".', 'Dr. Smith of the U.S. said -- " no " .'),
         ("Wait... at 5 p.m. No. 5", "Wait ... at 5 p.m. No. 5"),
         ("naïve cafe\u0301 हिन्दी", "naïve cafe\u0301 हिन्दी"),
         ("", ""),

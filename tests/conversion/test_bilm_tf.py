@@ -1,10 +1,13 @@
 """Original files -> Hugging Face folder -> original files, for every variant in the wild; and what is refused."""
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import h5py
 import numpy as np
@@ -407,3 +410,23 @@ except ValueError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "could not be written, and nothing of it is left behind" in done.stdout
     assert os.listdir(tmp_path) == []
+
+
+def test_addresses(tmp_path, monkeypatch):
+    """The original files from a web server, as people have them in their notes."""
+    monkeypatch.setenv("ELMO_HF_CACHE", str(tmp_path / "cache"))
+    handler = functools.partial(QuietHandler, directory=PLAIN.options.parent)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        files = [f"{address}/options.json", f"{address}/weights.hdf5"]
+        model = convert(*files, output_dir=tmp_path / "model", vocabulary=f"{address}/vocab.txt")
+        with pytest.raises(ValueError, match="no-such.json.*404"):
+            convert(f"{address}/no-such.json", files[1], output_dir=tmp_path / "other")
+        server.shutdown()
+    assert model.config.vocab_size == 65 and "`weights.hdf5`" in (tmp_path / "model" / "README.md").read_text()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
