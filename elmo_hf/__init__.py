@@ -22,6 +22,7 @@ from .modeling_elmo import (
     strip_boundaries,
 )
 from .pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
+from .preparation import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
 from .tokenization_elmo import ElmoTokenizer, byte_rows, read_word_vocabulary
 from .version import __version__
 
@@ -50,8 +51,14 @@ __all__ = [
     "ElmoTokenClassificationPipeline",
     "ElmoTokenizer",
     "__version__",
+    "align_labels",
     "byte_rows",
+    "encode_words",
+    "entity_metrics",
+    "label_names",
     "pool_words",
+    "read_conll",
+    "read_conllu",
     "read_word_vocabulary",
     "resize_states",
     "strip_boundaries",

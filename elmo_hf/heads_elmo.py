@@ -89,7 +89,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
         """
         Args:
             input_ids, attention_mask, inputs_embeds, output_hidden_states: as ElmoModel takes them.
-            labels: (B, T), a label for each position from 0, -100 where there is none, as at `<S>`, `</S>` and padding.
+            labels: (B, T), a label for each position, from 0; -100 where there is none, as at `<S>`, `</S>` and
+                padding.
             num_items_in_batch: labels in all the batches of one step, when gradients are accumulated.
         """
         output = self.elmo(input_ids, attention_mask, inputs_embeds, output_hidden_states=output_hidden_states)
@@ -187,7 +188,9 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         elif not pairs:
             return [mask]
         elif input_ids is None:
-            raise ValueError("A pair given as inputs_embeds needs token_type_ids: 0 in its first sentence, 1 in its second.")
+            raise ValueError(
+                "A pair given as inputs_embeds needs token_type_ids: 0 in its first sentence, 1 in its second."
+            )
         else:
             begins = mask & (boundary_marks(self.config, input_ids) == self.config.boundary_ids[0])
             second = mask & (begins.cumsum(1) > 1)
@@ -197,7 +200,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             if wrong:
                 found, wanted = ("one sentence", "two") if pairs else ("a pair of sentences", "one")
                 raise ValueError(
-                    f"Row {wrong[0]} holds {found}, but this model reads {wanted}, for config.sentence_pairs is {pairs}. "
+                    f"Row {wrong[0]} holds {found}, but this model reads {wanted}: config.sentence_pairs is {pairs}. "
                     "tokenizer(first, second) makes pairs, tokenizer(text) single sentences."
                 )
         return [mask & ~second, second] if pairs else [mask]
@@ -220,9 +223,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         return loss(logits.float(), wanted, reduction="none")
 
 
-def pool_words(
-    x: torch.Tensor, words: torch.Tensor, pooling: str = "mean", num_directions: int = 2
-) -> torch.Tensor:
+def pool_words(x: torch.Tensor, words: torch.Tensor, pooling: str = "mean", num_directions: int = 2) -> torch.Tensor:
     """One vector for each sentence.
 
     Args:

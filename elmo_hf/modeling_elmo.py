@@ -246,12 +246,17 @@ class ElmoPreTrainedModel(PreTrainedModel):
         >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, freeze_bilm=False)
         >>> model = ElmoForTokenClassification(config)
         >>> optimizer = torch.optim.AdamW(model.parameter_groups(lr=1e-2, bilm_lr=1e-4), weight_decay=0.01)
-        >>> [(group["name"], group["lr"], group["weight_decay"]) for group in optimizer.param_groups]
-        [('biLM', 0.0001, 0.01), ('biLM, undecayed', 0.0001, 0.0), ('head', 0.01, 0.01), ('head, undecayed', 0.01, 0.0)]
+        >>> for group in optimizer.param_groups:
+        ...     print(group["name"], group["lr"], group["weight_decay"])
+        biLM 0.0001 0.01
+        biLM, undecayed 0.0001 0.0
+        head 0.01 0.01
+        head, undecayed 0.01 0.0
 
         ```
         """
-        bilm = {id(p) for part in self.base_model.bilm_parts().values() for module in part for p in module.parameters()}
+        modules = [module for part in self.base_model.bilm_parts().values() for module in part]
+        bilm = {id(parameter) for module in modules for parameter in module.parameters()}
         rates = {"biLM": lr if bilm_lr is None else bilm_lr, "head": lr}
         groups = {}
         for parameter in self.parameters():
