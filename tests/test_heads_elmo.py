@@ -340,3 +340,22 @@ def test_labels_are_saved(tmp_path):
     small(ElmoForTokenClassification, labels=ENTITIES).save_pretrained(tmp_path)
     model = AutoModelForTokenClassification.from_pretrained(tmp_path)
     assert list(model.config.id2label.values()) == ENTITIES and model.config.label2id["B-LOC"] == 3
+
+
+@pytest.mark.parametrize(
+    "settings, call",
+    [
+        ({"head": ElmoForTokenClassification}, 'classify("A first sentence.")'),
+        ({"head": ElmoForSequenceClassification}, 'classify("A first sentence.")'),
+        ({"head": ElmoForSequenceClassification, "sentence_pairs": True}, '"text_pair": "Another one."'),
+    ],
+)
+def test_the_card_of_a_head_shows_its_pipeline_and_runs(settings, call, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small(settings.pop("head"), **settings).save_pretrained("mine")
+    ElmoTokenizer().save_pretrained("mine")
+    card = (tmp_path / "mine/README.md").read_text()
+    code = card.split("```python\n")[1].split("```")[0]
+    assert call in code and "pipeline_tag: t" in card
+    exec(code, {})
+    assert "LABEL_" in capsys.readouterr().out

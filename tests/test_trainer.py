@@ -99,17 +99,17 @@ def test_unfrozen_a_tagger_learns_its_training_data_by_heart(tmp_path):
     if not WNUT.exists():
         pytest.skip(f"{WNUT} is not here")
     sentences = read_conll(WNUT).select(range(200))
-    sizes = {"projection_size": 32, "cell_size": 32, "num_hidden_layers": 1, "num_highway_layers": 0}
+    sizes = {"projection_size": 64, "cell_size": 64, "num_hidden_layers": 1, "num_highway_layers": 0}
     sizes["character_cnn_filters"] = [[1, 16], [2, 16], [3, 32]]
     model = small(
         ElmoForTokenClassification, labels=label_names(sentences), freeze_bilm=False, mix_dropout=0.0, **sizes
     )
-    options = {"num_train_epochs": 25, "per_device_train_batch_size": 8, "lr_scheduler_type": "linear", "seed": 1}
+    options = {"num_train_epochs": 30, "per_device_train_batch_size": 8, "lr_scheduler_type": "linear", "seed": 1}
     run = trainer(
         model, tmp_path, encoded(model, sentences), lr=0.01, train_sampling_strategy="group_by_length", **options
     )
     run.train()
-    print(run.evaluate()); assert run.evaluate()["eval_f1"] >= 0.95
+    assert run.evaluate()["eval_f1"] >= 0.95
 
 
 def test_frozen_training_changes_mix_and_head_and_no_bit_of_the_bilm(tmp_path):
