@@ -1,8 +1,17 @@
 """ELMo for Hugging Face: deep contextualized word vectors from characters."""
 
-from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
+from transformers.pipelines import PIPELINE_REGISTRY
 
 from .configuration_elmo import ElmoConfig
+from .heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, pool_words
 from .language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from .modeling_elmo import (
     ElmoModel,
@@ -11,6 +20,8 @@ from .modeling_elmo import (
     resize_states,
     strip_boundaries,
 )
+from .pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
+from .preparation import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
 from .scalar_mix_elmo import ElmoScalarMix
 from .tokenization_elmo import ElmoTokenizer
 from .version import __version__
@@ -20,18 +31,35 @@ AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
 AutoTokenizer.register(ElmoConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)
 AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
 AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
+AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
+AutoModelForSequenceClassification.register(ElmoConfig, ElmoForSequenceClassification, exist_ok=True)
+
+# `register_pipeline` would save our files with every model of the task; these classes leave other models alone.
+PIPELINE_REGISTRY.supported_tasks["token-classification"]["impl"] = ElmoTokenClassificationPipeline
+PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = ElmoTextClassificationPipeline
 
 __all__ = [
     "ElmoConfig",
+    "ElmoForSequenceClassification",
+    "ElmoForTokenClassification",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
     "ElmoModel",
     "ElmoModelOutput",
     "ElmoPreTrainedModel",
     "ElmoScalarMix",
+    "ElmoTextClassificationPipeline",
+    "ElmoTokenClassificationPipeline",
     "ElmoTokenizer",
     "__version__",
+    "align_labels",
     "byte_rows",
+    "encode_words",
+    "entity_metrics",
+    "label_names",
+    "pool_words",
+    "read_conll",
+    "read_conllu",
     "read_word_vocabulary",
     "resize_states",
     "strip_boundaries",

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     # them, so that a base model can later be loaded as any other class.
     from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
+    from .heads_elmo import ElmoForTokenClassification  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
     from .lstm_elmo import ElmoBiLm  # noqa: F401
     from .model_card_elmo import model_card  # noqa: F401
     from .modeling_elmo import ElmoModel  # noqa: F401
+    from .pipeline_elmo import ElmoTokenClassificationPipeline  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
@@ -23,12 +25,16 @@ AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
     "AutoModel": "modeling_elmo.ElmoModel",
     "AutoModelForPreTraining": "language_modeling_elmo.ElmoForPreTraining",
+    "AutoModelForSequenceClassification": "heads_elmo.ElmoForSequenceClassification",
+    "AutoModelForTokenClassification": "heads_elmo.ElmoForTokenClassification",
     "AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None],
 }
 ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
 MIX_NAMES = ("learned", "average", "top")
+# Whether this file came along with a model, in place of the installed package.
+IS_REMOTE_COPY = __name__.startswith("transformers_modules.")
 
 
 @strict
@@ -56,6 +62,9 @@ class ElmoConfig(PreTrainedConfig):
         mix_layer_norm: normalise layers before mixing over the `"sentence"` or, as the original, over the `"batch"`.
         mix_l2: factor of the penalty on the mix's weights.
         mix_dropout: dropout after the mix, inside the task heads.
+        pooling: how ElmoForSequenceClassification makes one vector of a sentence's words: their `"mean"`, their
+            `"max"`, or `"first_last"`, the forward vector of the last word beside the backward vector of the first.
+        sentence_pairs: ElmoForSequenceClassification compares two sentences in place of reading one.
         freeze_bilm: True, False, or a list of parts (`"token_encoder"`, `"layer_1"`, ...) that do not train.
             None leaves it to the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
         card_data: what the model card says of `license`, `language` and `origin`.
@@ -95,6 +104,8 @@ class ElmoConfig(PreTrainedConfig):
     mix_layer_norm: Literal["sentence", "batch"] | None = None
     mix_l2: float | int = 0.0
     mix_dropout: float | int = 0.5
+    pooling: Literal["mean", "max", "first_last"] = "mean"
+    sentence_pairs: bool = False
     freeze_bilm: bool | list | tuple | None = None
     card_data: dict | None = None
 
@@ -106,6 +117,9 @@ class ElmoConfig(PreTrainedConfig):
             self.boundary_ids = [1, 2] if self.word_input else [BEGIN_OF_SENTENCE_BYTE + 1, END_OF_SENTENCE_BYTE + 1]
         # Classes that somebody else added to a model stay; ours are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
+        if not IS_REMOTE_COPY:
+            # `pipeline` wants trust_remote_code for a config that names pipelines; the package brings its own.
+            kwargs["custom_pipelines"] = foreign_pipelines(kwargs.get("custom_pipelines"))
         super().__post_init__(**kwargs)
 
     @property
@@ -191,6 +205,12 @@ def check_mix(mix: Any, layers: int):
         _require(numbers and len(mix) == layers and any(mix), "mix", mix, accepted)
     else:
         _require(isinstance(mix, int) and not isinstance(mix, bool) and 0 <= mix < layers, "mix", mix, accepted)
+
+
+def foreign_pipelines(custom_pipelines: dict | None) -> dict:
+    """What somebody else registered for a model, without the pipelines of `pipeline_elmo`."""
+    named = (custom_pipelines or {}).items()
+    return {task: info for task, info in named if not str(info.get("impl")).startswith("pipeline_elmo.")}
 
 
 def _as_list(value: Any) -> Any:

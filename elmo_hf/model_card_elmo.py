@@ -16,18 +16,7 @@ CITATION = """@inproceedings{peters-etal-2018-deep,
     doi = "10.18653/v1/N18-1202",
 }"""
 
-CARD = """---
-{metadata}
----
-
-# {title}
-
-An ELMo: a deep bidirectional LSTM language model over {inputs}, whose layers are mixed by learned weights into
-vectors that depend on the sentence (Peters et al. 2018, *Deep contextualized word representations*).
-
-## Use
-
-```python
+VECTORS = """```python
 import torch
 from transformers import AutoModel, AutoTokenizer
 
@@ -41,7 +30,33 @@ with torch.no_grad():
     output = model(**batch, output_hidden_states=True)
 print(output.last_hidden_state.shape)  # one vector per token, the boundaries <S> and </S> included
 ```
+"""
 
+PIPELINE = """```python
+from transformers import pipeline
+
+classify = pipeline("{task}", model="{name}", trust_remote_code=True)
+print(classify({example}))
+```
+"""
+TASKS = {
+    "ElmoModel": "feature-extraction",
+    "ElmoForTokenClassification": "token-classification",
+    "ElmoForSequenceClassification": "text-classification",
+}
+
+CARD = """---
+{metadata}
+---
+
+# {title}
+
+An ELMo: a deep bidirectional LSTM language model over {inputs}, whose layers are mixed by learned weights into
+vectors that depend on the sentence (Peters et al. 2018, *Deep contextualized word representations*).
+
+## Use
+
+{use}
 With `pip install elmo-hf` and `import elmo_hf`, `trust_remote_code` is not needed.
 
 ## Sizes
@@ -72,9 +87,10 @@ def model_card(model: Any, name: str) -> str:
     """The text of the card of `model`, to be loaded as `name`."""
     config = model.config
     data = config.card_data or {}
+    task = TASKS.get(type(model).__name__)
     metadata = ModelCardData(
         library_name="transformers",
-        pipeline_tag="feature-extraction" if type(model).__name__ == "ElmoModel" else None,
+        pipeline_tag=task,
         tags=["elmo"],
         license=data.get("license"),
         language=data.get("language"),
@@ -88,7 +104,7 @@ def model_card(model: Any, name: str) -> str:
     return CARD.format(
         metadata=metadata.to_yaml(),
         title=os.path.basename(os.path.normpath(name)),
-        name=name,
+        use=_use(task, name, config),
         inputs="words" if config.word_input else "characters",
         parameters=sum(p.numel() for p in model.parameters()),
         hidden_size=config.hidden_size,
@@ -102,6 +118,14 @@ def model_card(model: Any, name: str) -> str:
         license=data.get("license", "not stated"),
         citation=CITATION,
     )
+
+
+def _use(task: str | None, name: str, config: Any) -> str:
+    if task not in ("token-classification", "text-classification"):
+        return VECTORS.format(name=name)
+    pair = task == "text-classification" and config.sentence_pairs
+    example = '{"text": "A first sentence.", "text_pair": "Another one."}' if pair else '"A first sentence."'
+    return PIPELINE.format(task=task, name=name, example=example)
 
 
 def write_card(model: Any, folder: str | os.PathLike):

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
-from .configuration_elmo import ElmoConfig
+from .configuration_elmo import ElmoConfig, foreign_pipelines
 from .lstm_elmo import ElmoBiLm, ElmoLstmLayer, States
 from .model_card_elmo import put_card_on_hub, write_card
 from .scalar_mix_elmo import ElmoScalarMix
@@ -47,6 +47,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$"]
     # What `config.freeze_bilm=None` means for this class.
     freezes_by_default = False
+    # What `config.custom_pipelines` says of a saved model of this class.
+    custom_pipelines: ClassVar[dict[str, dict]] = {}
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -132,6 +134,41 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 module.eval()
         return self
 
+    def parameter_groups(self, lr: float, bilm_lr: float | None = None) -> list[dict[str, Any]]:
+        """What an optimizer takes: the biLM with a learning rate of its own, the mix and all above it with `lr`.
+
+        Frozen parameters are left out; biases and mixes are kept from weight decay. Without `bilm_lr` all have `lr`.
+
+        Example:
+
+        ```python
+        >>> import torch
+        >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, freeze_bilm=False)
+        >>> model = ElmoForTokenClassification(config)
+        >>> optimizer = torch.optim.AdamW(model.parameter_groups(lr=1e-2, bilm_lr=1e-4), weight_decay=0.01)
+        >>> for group in optimizer.param_groups:
+        ...     print(group["name"], group["lr"], group["weight_decay"])
+        biLM 0.0001 0.01
+        biLM, undecayed 0.0001 0.0
+        head 0.01 0.01
+        head, undecayed 0.01 0.0
+
+        ```
+        """
+        modules = [module for part in self.base_model.bilm_parts().values() for module in part]
+        bilm = {id(parameter) for module in modules for parameter in module.parameters()}
+        rates = {"biLM": lr if bilm_lr is None else bilm_lr, "head": lr}
+        groups = {}
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                name = "biLM" if id(parameter) in bilm else "head"
+                group = {"name": name, "params": [], "lr": rates[name]}
+                if parameter.dim() < 2:
+                    group |= {"name": f"{name}, undecayed", "weight_decay": 0.0}
+                groups.setdefault(group["name"], group)["params"].append(parameter)
+        return [groups[name] for name in sorted(groups)]
+
     # -- what a user asks of any ELMo
 
     def layer_weights(self) -> dict[str, torch.Tensor]:
@@ -151,7 +188,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if kwargs.get("push_to_hub"):
             repo_id = kwargs.get("repo_id") or os.path.basename(os.path.normpath(save_directory))
             put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
-        super().save_pretrained(save_directory, *args, **kwargs)
+        others = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
+        self.config.custom_pipelines = {**others, **self.custom_pipelines}
+        try:
+            super().save_pretrained(save_directory, *args, **kwargs)
+        finally:
+            self.config.custom_pipelines = others
         if kwargs.get("is_main_process", True):
             write_card(self, save_directory)
 
@@ -235,12 +277,7 @@ class ElmoModel(ElmoPreTrainedModel):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Checked inputs -> context-free token vectors (B, T, P), zero where masked, and the mask (B, T) as bool."""
         self._check_inputs(input_ids, attention_mask, inputs_embeds)
-        if attention_mask is not None:
-            mask = attention_mask.bool()
-        elif inputs_embeds is not None:
-            mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
-        else:
-            mask = (input_ids > 0).any(-1) if input_ids.dim() == 3 else input_ids > 0
+        mask = token_mask(input_ids, attention_mask, inputs_embeds)
         tokens = self.token_encoder(input_ids) if inputs_embeds is None else inputs_embeds
         return torch.where(mask[..., None], tokens, 0.0), mask
 
@@ -313,6 +350,19 @@ class ElmoModel(ElmoPreTrainedModel):
                 )
 
 
+def token_mask(
+    input_ids: torch.Tensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Which positions (B, T) hold tokens: those of the attention mask, or else those whose ids are not all 0."""
+    if attention_mask is not None:
+        return attention_mask.bool()
+    if inputs_embeds is not None:
+        return torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+    return (input_ids > 0).any(-1) if input_ids.dim() == 3 else input_ids > 0
+
+
 def word_mask(config: ElmoConfig, mask: torch.Tensor, input_ids: torch.Tensor | None = None) -> torch.Tensor:
     """Which positions of a mask (B, T) hold words: all but padding, `<S>` and `</S>`.
 
@@ -320,9 +370,16 @@ def word_mask(config: ElmoConfig, mask: torch.Tensor, input_ids: torch.Tensor | 
     """
     if input_ids is None:
         return _inner(mask)
-    marks = input_ids if config.word_input else input_ids[..., 1] if input_ids.shape[-1] > 1 else input_ids[..., 0]
     begin, end = config.boundary_ids
+    marks = boundary_marks(config, input_ids)
     return mask & (marks != begin) & (marks != end)
+
+
+def boundary_marks(config: ElmoConfig, input_ids: torch.Tensor) -> torch.Tensor:
+    """The id (B, T) of each position that `config.boundary_ids` are compared with."""
+    if config.word_input:
+        return input_ids
+    return input_ids[..., 1] if input_ids.shape[-1] > 1 else input_ids[..., 0]
 
 
 def strip_boundaries(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

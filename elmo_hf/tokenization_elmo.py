@@ -17,6 +17,8 @@ from .splitting_elmo import pre_tokenizer
 from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
 TRUNCATIONS = ("characters", "bytes")
+# What stands at padded positions.
+FILLERS = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1, "labels": -100}
 
 
 class ElmoTokenizer(TokenizersBackend):
@@ -187,12 +189,10 @@ class ElmoTokenizer(TokenizersBackend):
         for row in rows:
             self._eventual_warn_about_too_long_sequence(row, max_length, verbose)
         if return_tensors is None:
-            arrays = ("input_ids", "labels", "attention_mask", "token_type_ids")
-            data = {key: _as_lists(value) if key in arrays else value for key, value in data.items()}
+            data = {key: _as_lists(value) for key, value in data.items()}
             if not texts.batched and not return_overflowing_tokens:
                 data = {key: value[0] for key, value in data.items()}
-        elif return_tensors == "pt":  # BatchEncoding would look through every number
-            data = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in data.items()}
+        data = _as_tensors(data, return_tensors)
         return ElmoBatchEncoding(data, encodings, texts, samples, tensor_type=return_tensors)
 
     def _rows_without_encodings(self, texts: "Texts", max_length: int | None) -> list[list[str]] | None:
@@ -288,41 +288,48 @@ class ElmoTokenizer(TokenizersBackend):
         return_tensors: Any = None,
         verbose: bool = True,
     ) -> BatchEncoding:
-        """As in transformers, for rows: a padded position is a row of zeros."""
+        """As in transformers, for rows: a padded position is a row of zeros, and -100 where there are labels."""
         if isinstance(encoded_inputs, (list, tuple)) and encoded_inputs and isinstance(encoded_inputs[0], Mapping):
             encoded_inputs = {key: [one[key] for one in encoded_inputs] for key in encoded_inputs[0]}
         if "input_ids" not in encoded_inputs:
             raise ValueError(
                 f"There is no `input_ids` to pad, only {', '.join(map(repr, encoded_inputs)) or 'nothing'}."
             )
-        data = {key: to_py_obj(value) for key, value in encoded_inputs.items()}
-        single = not _is_batch(data["input_ids"], self.word_input)
+        data, single = dict(encoded_inputs), not _is_batch(encoded_inputs["input_ids"], self.word_input)
         if single:
             data = {key: [value] for key, value in data.items()}
-        lengths = [len(ids) for ids in data["input_ids"]]
+        # Rows as arrays: a list of lists of fifty numbers is slow to walk.
+        rows = [np.asarray(ids, dtype=np.int64) for ids in data["input_ids"]]
+        lengths = [len(ids) for ids in rows]
+        empty = next((ids.shape[1:] for ids in rows if ids.ndim > 1), ())
+        data["input_ids"] = [ids.reshape(-1, *empty) for ids in rows]
         if return_attention_mask or (return_attention_mask is None and "attention_mask" not in data):
-            data.setdefault("attention_mask", [[1] * length for length in lengths])
+            data.setdefault("attention_mask", [np.ones(length, dtype=np.int64) for length in lengths])
+        if return_tensors is None:
+            return_tensors = _kind_of(encoded_inputs["input_ids"])
 
         strategy, _, max_length, _ = self._get_padding_truncation_strategies(
             padding=padding, max_length=max_length, pad_to_multiple_of=pad_to_multiple_of, verbose=verbose
         )
         if strategy != PaddingStrategy.DO_NOT_PAD:
-            length = max_length if strategy == PaddingStrategy.MAX_LENGTH else max(lengths, default=0)
-            length += -length % (pad_to_multiple_of or 1)
+            length = max_length if strategy == PaddingStrategy.MAX_LENGTH else None
             fillers = {
-                "input_ids": 0 if self.word_input else [0] * self.max_characters_per_token,
+                "input_ids": 0,
                 "attention_mask": 0,
-                "token_type_ids": self.pad_token_type_id,
+                "token_type_ids": 0,
                 "special_tokens_mask": 1,
+                "labels": -100,
             }
-            left = (padding_side or self.padding_side) == "left"
             for key in data.keys() & fillers.keys():
-                fill = [[fillers[key]] * max(length - n, 0) for n in lengths]
-                rows = zip(fill, data[key], strict=True)
-                data[key] = [before + row if left else row + before for before, row in rows]
-        if single and return_tensors is None:
-            data = {key: value[0] for key, value in data.items()}
-        return BatchEncoding(data, tensor_type=return_tensors)
+                values = [np.asarray(value) for value in data[key]]
+                if all(value.ndim and len(value) == n for value, n in zip(values, lengths, strict=True)):
+                    side = padding_side or self.padding_side
+                    data[key] = _padded(values, side, length, pad_to_multiple_of, FILLERS[key])
+        if return_tensors is None:
+            data = {key: _as_lists(value) for key, value in data.items()}
+            if single:
+                data = {key: value[0] for key, value in data.items()}
+        return BatchEncoding(_as_tensors(data, return_tensors), tensor_type=return_tensors)
 
     # -- ids -> text
 
@@ -381,27 +388,47 @@ class ElmoTokenizer(TokenizersBackend):
         return state
 
 
-def _padded(numbers: list[np.ndarray], side: str, length: int | None, multiple: int | None) -> np.ndarray:
-    """Rows of different lengths -> (B, T), filled with 0. Rows that are longer than `length` make the rest longer."""
-    length = max([len(row) for row in numbers] + ([] if length is None else [length]), default=0)
+def _padded(
+    rows: list[np.ndarray], side: str, length: int | None, multiple: int | None, filler: int = 0
+) -> np.ndarray:
+    """Rows of different lengths -> (B, T, ...). Rows that are longer than `length` make the others longer too."""
+    length = max([len(row) for row in rows] + ([] if length is None else [length]), default=0)
     length += -length % (multiple or 1)
-    padded = np.zeros((len(numbers), length), dtype=np.int64)
-    for row, some in zip(padded, numbers, strict=True):
-        row[length - len(some) if side == "left" else 0 :][: len(some)] = some
+    padded = np.full((len(rows), length, *(rows[0].shape[1:] if rows else ())), filler, dtype=np.int64)
+    for place, row in zip(padded, rows, strict=True):
+        place[length - len(row) if side == "left" else 0 :][: len(row)] = row
     return padded
 
 
+def _as_tensors(data: dict[str, Any], return_tensors: Any) -> dict[str, Any]:
+    """Arrays as torch's where these are asked for; left to itself, BatchEncoding would look through every number."""
+    if return_tensors != "pt":
+        return data
+    return {key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for key, value in data.items()}
+
+
+def _kind_of(ids: Any) -> str | None:
+    """Tensors stay tensors, arrays stay arrays."""
+    while isinstance(ids, (list, tuple)) and ids:
+        ids = ids[0]
+    return "pt" if isinstance(ids, torch.Tensor) else "np" if isinstance(ids, np.ndarray) else None
+
+
 def _as_lists(value: Any) -> Any:
-    """Arrays as the plain lists that transformers gives without `return_tensors`."""
-    return value.tolist() if isinstance(value, np.ndarray) else [_as_lists(one) for one in value]
+    """Arrays, and lists of them, as the plain lists that transformers gives without `return_tensors`."""
+    if isinstance(value, (np.ndarray, torch.Tensor)):
+        return value.tolist()
+    is_list_of_arrays = isinstance(value, list) and value and isinstance(value[0], (np.ndarray, torch.Tensor))
+    return [one.tolist() for one in value] if is_list_of_arrays else value
 
 
 def _is_batch(ids: Any, word_input: bool) -> bool:
-    depth, one = 0, ids
-    while isinstance(one, (list, tuple)):
+    """Whether ids are those of several texts: one level deeper than a text's own."""
+    depth = 0
+    while isinstance(ids, (list, tuple)):
         depth += 1
-        one = next((item for item in one if not isinstance(item, (list, tuple)) or len(item)), None)
-    return depth > (1 if word_input else 2)
+        ids = next((one for one in ids if not isinstance(one, (list, tuple)) or len(one)), None)
+    return depth + getattr(ids, "ndim", 0) > (1 if word_input else 2)
 
 
 ElmoTokenizer.register_for_auto_class("AutoTokenizer")
