@@ -4,6 +4,7 @@ import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -309,3 +310,12 @@ def test_copies_and_threads(tmp_path):
     assert all(dict(one) == dict(other) for one, other in zip(results, expected, strict=True))
     batch = pickle.loads(pickle.dumps(tokenizer(texts)))
     assert batch.tokens(1) == tokenizer(texts[1]).tokens()
+
+
+def test_several_processes_give_what_one_gives(tokenizer):
+    texts = datasets.Dataset.from_dict({"text": [f"Text number {k} isn't the same ." for k in range(50)] + [""]})
+    one, two = (
+        texts.map(lambda batch: tokenizer(batch["text"]), batched=True, batch_size=7, num_proc=number)
+        for number in (None, 2)
+    )
+    assert one[:] == two[:] and one[50]["attention_mask"] == [1, 1]
