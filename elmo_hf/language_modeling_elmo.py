@@ -83,12 +83,25 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             self.softmax = ElmoTiedSoftmax(self.elmo.token_encoder.embedding)
         else:
             self.softmax = nn.Linear(config.projection_size, config.vocab_size)
-        # Gradients that name only the rows of the words that were sampled; not every optimizer takes them.
         self.sparse_gradients = False
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Module:
         return self.softmax
+
+    def use_sparse_gradients(self) -> list[str]:
+        """Gradients of tables over the vocabulary name only the rows that a batch touches, where words are sampled.
+
+        Not every optimizer takes these. Returns the names of the parameters that have them.
+        """
+        if self.config.num_sampled is None:
+            return []
+        self.sparse_gradients = True
+        names = [] if self.config.share_embedding_softmax else ["softmax.weight"]
+        if self.config.word_input:
+            self.elmo.token_encoder.embedding.sparse = True
+            names.append("elmo.token_encoder.embedding.weight")
+        return names
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
