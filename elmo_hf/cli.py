@@ -10,6 +10,7 @@ import typer
 from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import __version__
+from elmo_hf.pretraining_command import pretrain
 
 app = typer.Typer(
     name="elmo-hf",
@@ -118,6 +119,9 @@ def export(
 
     for path in conversion.export(model, output_dir):
         typer.echo(path)
+
+
+app.command(no_args_is_help=True)(pretrain)
 
 
 def _peak_memory() -> str:

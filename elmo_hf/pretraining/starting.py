@@ -68,11 +68,9 @@ def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForP
     model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
     if any(key.startswith("softmax.") for key in report["missing_keys"]):
         raise ValueError(f"{name} has no softmax over words; accepted is --new-vocab, which gives it a fresh one.")
-    if len(tokenizer.word_vocabulary) != model.config.vocab_size:
-        raise ValueError(
-            f"{name} has {model.config.vocab_size:,} rows in its softmax, but {len(tokenizer.word_vocabulary):,} words "
-            "in its vocabulary; accepted is the same number."
-        )
+    rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
+    if rows != words:
+        raise ValueError(f"{name} has {rows:,} rows in its softmax, but {words:,} words in its vocabulary.")
     return model
 
 

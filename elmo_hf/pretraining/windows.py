@@ -6,8 +6,10 @@ that each process packs all rows and reads the text of its own.
 """
 
 import math
+import uuid
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -258,9 +260,9 @@ def _tables(corpus: Corpus, tokenizer: ElmoTokenizer) -> tuple[np.ndarray, np.nd
     return inputs, np.array(lines, np.int32)
 
 
-def _write_rows(path: Any, words: list[str], tokenizer: ElmoTokenizer):
+def _write_rows(path: Path, words: list[str], tokenizer: ElmoTokenizer):
     shape = (len(MARKS) + len(words), tokenizer.max_characters_per_token)
-    unfinished = path.with_suffix(".unfinished")
+    unfinished = path.with_suffix(f".{uuid.uuid4().hex}")  # another machine may write the same
     rows = np.lib.format.open_memmap(unfinished, "w+", np.int16, shape)
     rows[: len(MARKS)] = tokenizer.word_table([])
     for start in range(0, len(words), SENTENCES_AT_ONCE):
