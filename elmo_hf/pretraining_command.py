@@ -175,6 +175,7 @@ def pretrain(
     import transformers
 
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     warnings.showwarning = lambda message, *args, **kwargs: typer.echo(f"Warning: {message}", err=True)
     lists = {name: settings[name] or [] for name in ("files", "held_out", "report_to")}
     pretraining.pretrain(pretraining.Settings(**{**settings, **lists}), write=_write)

@@ -25,7 +25,7 @@ from elmo_hf.word_rows_elmo import BOS, EOS
 # Words 0, 1 and 2: no token, which no text can hold, and the boundaries. ElmoTokenizer.word_table has the same order.
 MARKS = ("", BOS, EOS)
 BEGIN, END = 1, 2
-LINES_AT_ONCE = 4096
+LINES_AT_ONCE, TOKENS_AT_ONCE = 4096, 2**22
 # One sentence in so many is held out, until there are enough.
 HELD_OUT_SHARE, MOST_HELD_OUT = 50, 1000
 
@@ -183,8 +183,8 @@ def _counts(path: Path, size: int) -> np.ndarray:
     """How often each number occurs, counted in pieces."""
     tokens = np.memmap(path, np.int32, "r")
     counts = np.zeros(size, np.int64)
-    for start in range(0, len(tokens), 2**22):
-        counts += np.bincount(tokens[start : start + 2**22], minlength=size)
+    for start in range(0, len(tokens), TOKENS_AT_ONCE):
+        counts += np.bincount(tokens[start : start + TOKENS_AT_ONCE], minlength=size)
     return counts
 
 

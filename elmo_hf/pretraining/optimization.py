@@ -1,5 +1,7 @@
 """The original's optimizer: Adagrad, clipping by the global norm, gradients that may be sparse."""
 
+import math
+
 import torch
 from accelerate import Accelerator
 from torch import nn
@@ -34,5 +36,6 @@ def clip_by_global_norm(model: nn.Module, most: float) -> torch.Tensor:
             else:
                 values.append(parameter.grad)
     norm = torch.nn.utils.get_total_norm(values)
-    torch._foreach_mul_(values, most / norm.clamp(min=most))
+    if math.isfinite(most):
+        torch._foreach_mul_(values, most / norm.clamp(min=most))
     return norm

@@ -18,11 +18,10 @@ from elmo_hf.word_rows_elmo import UNK
 # Sizes by name; the three published ones have the same convolutions.
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {
-        "character_cnn_filters": [[1, 16], [2, 32], [3, 64], [4, 64]],
+        "character_cnn_filters": [[1, 16], [2, 32], [3, 48], [4, 32]],
         "num_highway_layers": 1,
-        "projection_size": 96,
-        "cell_size": 384,
-        "max_characters_per_token": 50,
+        "projection_size": 64,
+        "cell_size": 256,
     },
     "small": {"num_highway_layers": 1, "projection_size": 128, "cell_size": 1024},
     "medium": {"num_highway_layers": 1, "projection_size": 256, "cell_size": 2048},

@@ -60,6 +60,8 @@ class ElmoPretrainer(Trainer):
         self.original = args.optim == "adagrad"
         # All other optimizers want gradients of every row.
         self.sparse_names = model.use_sparse_gradients() if self.original else []
+        if self.sparse_names:
+            torch.sparse.check_sparse_tensor_invariants.disable()  # said aloud, or torch warns of it
         if self.sparse_names and args.world_size > 1:
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
         self.held_out, self.facts = list(held_out), facts or {}

@@ -92,27 +92,22 @@ class SentenceStream:
 
     def __init__(self, corpus: Corpus, seed: int, shuffle: bool = True):
         self.corpus, self.seed, self.shuffle = corpus, seed, shuffle
-        self._block, self._pulled = -1, []
+        self._block, self._pulled = (-1, -1), []
 
     def __call__(self, k: int) -> tuple[int, int]:
-        block, place = divmod(k, SENTENCES_AT_ONCE)
+        number, place = divmod(k, self.corpus.num_sentences)
+        block = number, place // SENTENCES_AT_ONCE
         if block != self._block:
-            places = np.arange(block * SENTENCES_AT_ONCE, (block + 1) * SENTENCES_AT_ONCE)
-            sentences = self._sentences(places)
-            pairs = self.corpus.pairs(sentences)
-            self._block, self._pulled = block, list(zip(sentences.tolist(), pairs.tolist(), strict=True))
-        return self._pulled[place]
+            self._block, self._pulled = block, self._pull(*block)
+        return self._pulled[place % SENTENCES_AT_ONCE]
 
-    def _sentences(self, places: np.ndarray) -> np.ndarray:
-        size = self.corpus.num_sentences
-        passes, places = places // size, places % size
-        if not self.shuffle:
-            return places
-        found = np.empty_like(places)
-        for number in np.unique(passes):
-            here = passes == number
-            found[here] = permuted(places[here], size, [self.seed, int(number)])
-        return found
+    def _pull(self, number: int, block: int) -> list[tuple[int, int]]:
+        """Some sentences of a pass with their predictions."""
+        size, start = self.corpus.num_sentences, block * SENTENCES_AT_ONCE
+        sentences = np.arange(start, min(start + SENTENCES_AT_ONCE, size))
+        if self.shuffle:
+            sentences = permuted(sentences, size, [self.seed, number])
+        return list(zip(sentences.tolist(), self.corpus.pairs(sentences).tolist(), strict=True))
 
 
 def permuted(places: np.ndarray, size: int, seed: list[int]) -> np.ndarray:
