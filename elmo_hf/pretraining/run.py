@@ -2,6 +2,7 @@
 
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from elmo_hf.pretraining.vocabulary import (
     unigram_perplexity,
 )
 from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.text_files import find_files, read_lines
+from elmo_hf.text_files import STANDARD_INPUT, find_files, read_lines
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 from elmo_hf.word_rows_elmo import read_word_vocabulary
 
@@ -170,6 +171,8 @@ def _check(settings: Settings):
     """Raises where settings contradict each other."""
     if bool(settings.files) == (settings.dataset is not None):
         raise ValueError("The text to train on is either FILES or a --dataset: exactly one of the two.")
+    if STANDARD_INPUT in settings.files:
+        raise ValueError("Standard input cannot be read a second time, to go on or by another process; give a file.")
     if settings.optimizer not in LEARNING_RATES:
         raise ValueError(f"The optimizer is {settings.optimizer!r}; accepted are {', '.join(LEARNING_RATES)}.")
     if settings.start is None and (settings.extend_vocab or settings.new_vocab):
@@ -210,7 +213,7 @@ def _arguments(settings: Settings) -> TrainingArguments:
         dataloader_pin_memory=torch.cuda.is_available(),
         # While the biLM is frozen, its parameters have no gradient.
         ddp_find_unused_parameters=settings.freeze_steps > 0,
-        ddp_backend="gloo" if torch.distributed.is_torchelastic_launched() and not torch.cuda.is_available() else None,
+        use_cpu=not torch.accelerator.is_available(),
     )
 
 
@@ -229,13 +232,14 @@ def _corpus(settings: Settings, folder: Path, say: Callable[[str], Any]) -> Corp
     else:
         source = ["dataset", settings.dataset, settings.dataset_split, settings.dataset_column]
     source += [tokenizer.splitting, not settings.held_out]
-    if Corpus.is_of(folder, source):
-        return Corpus(folder)
-    if folder.exists():
-        # Perhaps the same text in other files: a checkpoint knows its fingerprint.
-        folder = folder.with_name(f"{folder.name}-{abs(hash(str(source))):x}")
+    # Where the folder holds another corpus, this may be the same text in other files: the fingerprint will tell.
+    for place in (folder, folder.with_name(f"{folder.name}-{zlib.crc32(str(source).encode()):08x}")):
+        if Corpus.is_of(place, source):
+            return Corpus(place)
+        if not place.exists():
+            break
     say("reading the text ...")
-    return Corpus.write(_lines(settings), folder, tokenizer, hold_out=not settings.held_out, source=source)
+    return Corpus.write(_lines(settings), place, tokenizer, hold_out=not settings.held_out, source=source)
 
 
 def _lines(settings: Settings) -> Iterator[str]:

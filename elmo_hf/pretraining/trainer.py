@@ -77,6 +77,11 @@ class ElmoPretrainer(Trainer):
             processing_class=tokenizer,
             callbacks=callbacks,
         )
+        if self.accelerator.num_processes != args.world_size:
+            raise ValueError(
+                f"There are {args.world_size} processes, but they do not train together; without GPUs, give "
+                "TrainingArguments use_cpu=True."
+            )
         self.remove_callback(PrinterCallback)  # which prints dictionaries
 
     @property
@@ -91,7 +96,7 @@ class ElmoPretrainer(Trainer):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         if self._reported is None:
-            self._reported = time.perf_counter(), self.state.global_step
+            self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
         inputs = {**inputs, "past_states": self.past_states}
         loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
         self.past_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
