@@ -4,6 +4,7 @@ import plain_training
 import pytest
 import torch
 import transformers
+from remote import run_python
 from transformers import AutoModelForPreTraining
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
@@ -209,3 +210,31 @@ def test_what_is_wrong_is_said():
         ElmoConfig(**SMALL, num_sampled=11)
     with pytest.raises(Exception, match="`share_embedding_softmax` is True"):
         ElmoConfig(**SMALL, share_embedding_softmax=True)
+
+
+REMOTE = """
+import torch
+from transformers import AutoModel, AutoModelForPreTraining
+model = AutoModelForPreTraining.from_pretrained(folder, trust_remote_code=True).train()
+torch.manual_seed(0)
+batch = torch.load(folder + "/batch.pt")
+loss = model(**batch).loss
+loss.backward()
+model.save_pretrained(again)
+body = AutoModel.from_pretrained(again, trust_remote_code=True)
+print(type(model).__module__.split(".")[0], type(body).__name__, float(loss.detach()))
+"""
+
+
+def test_remote_code_trains_and_saves_again(tmp_path):
+    model = small(num_sampled=4).float()
+    model.save_pretrained(tmp_path / "model")
+    batch = window(model.config, 1)
+    torch.save(batch, tmp_path / "model" / "batch.pt")
+    torch.manual_seed(0)
+    expected = float(model(**batch).loss.detach())
+    places = {"folder": str(tmp_path / "model"), "again": str(tmp_path / "again")}
+    module, name, loss = run_python(REMOTE, {"HF_HOME": str(tmp_path / "home")}, **places).split()
+    assert (module, name) == ("transformers_modules", "ElmoModel")
+    assert float(loss) == pytest.approx(expected, rel=1e-6)
+    assert ElmoForPreTraining.from_pretrained(tmp_path / "again").config.num_sampled == 4
