@@ -1,6 +1,6 @@
 """A training step over the vocabulary of the 1 Billion Word benchmark: its time, its memory, the rows that it touches.
 
-    python benchmarks/large_vocabulary.py --size original --steps 5
+python benchmarks/large_vocabulary.py --size original --steps 5
 """
 
 import argparse

@@ -91,8 +91,12 @@ def summed_losses(
 
 
 def _batch_losses(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences: list[list[str]]) -> Losses:
-    total, states = Losses(), None
+    """Losses of sentences sorted by length: those that have ended leave the batch at its beginning."""
+    total, states, rows = Losses(), None, len(sentences)
     for batch in _windows(model, tokenizer, sentences):
+        if states is not None:
+            ended, rows = rows - len(batch["labels"]), len(batch["labels"])
+            states = tuple((h[ended:], c[ended:]) for h, c in states)
         output = model(**batch, past_states=states)
         count, states = int((batch["labels"] != -100).sum()), output.past_states
         backward = 0.0 if output.backward_loss is None else float(output.backward_loss) * count
@@ -103,7 +107,7 @@ def _batch_losses(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences
 def _windows(
     model: ElmoForPreTraining, tokenizer: ElmoTokenizer, sentences: list[list[str]]
 ) -> Iterator[dict[str, torch.Tensor | bool]]:
-    """The sentences as windows, in which both directions read and predict; long sentences take several."""
+    """Sentences, sorted by length, as windows in which both directions read and predict; long ones take several."""
     batch = tokenizer(
         sentences,
         is_split_into_words=True,
@@ -126,8 +130,8 @@ def _windows(
         arrays["backward_input_ids"] = ids[rows, backwards][:, :-1]
         arrays["backward_labels"] = lines[rows, backwards][:, 1:]
     for start in range(0, ids.shape[1] - 1, STEPS_AT_ONCE):
-        part = slice(start, start + STEPS_AT_ONCE)
-        window = {key: torch.from_numpy(x[:, part].copy()).to(model.device) for key, x in arrays.items()}
+        part, ended = slice(start, start + STEPS_AT_ONCE), int((lengths - 1 <= start).sum())
+        window = {key: torch.from_numpy(x[ended:, part].copy()).to(model.device) for key, x in arrays.items()}
         yield window if model.config.bidirectional else window | {"labels_are_targets": True}
 
 

@@ -155,7 +155,8 @@ def test_bad_text(run, tmp_path):
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.warns(UserWarning, match=r"empty\.txt holds no text"):
         run(LINES, "with-empty", files=[str(tmp_path / "empty.txt"), str(tmp_path / "bad.txt")], errors="ignore")
-    run([*LINES, "", " ".join(["word"] * 2000)], "long", stop_after="3", held_out=[])
+    long = [*LINES, "", " ".join(["word"] * 100_000)]
+    run(long, "long", stop_after="3", held_out=[])
 
 
 def test_a_vocabulary_in_another_order_is_warned_of(run, tmp_path):
