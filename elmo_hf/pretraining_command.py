@@ -154,8 +154,9 @@ def pretrain(
 
         elmo-hf pretrain corpus.txt -o my-elmo --size tiny --stop-after 1h
 
-    Perplexity on held-out text is printed as it falls; a model that knows only how frequent words are is the mark to
-    beat. Whatever ends the run, the same command with --resume goes on, with the very same result.
+    Perplexity on held-out text is printed as it falls; word frequencies alone give the mark to beat.
+
+    Whatever ends the run, the same command with --resume goes on, with the very same result.
 
     Tune a model to a domain; its vocabulary is kept, extended, or new (for a converted model without a softmax):
 

@@ -149,9 +149,19 @@ def pretrain(settings: Settings, write: Callable[[str], Any] = print) -> dict[st
     say(f"text: {corpus.num_sentences:,} sentences, {corpus.num_words:,} words, {epochs}")
     say(f"held out: {len(held_out):,} sentences")
     trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, _callbacks(settings, held_out, say))
-    found = {}
+    found = _train(trainer, checkpoint, say)
+    if args.process_index == 0:
+        model.save_pretrained(output)
+        tokenizer.save_pretrained(output)
+    say(f"saved: {output}")
+    return found
+
+
+def _train(trainer: ElmoPretrainer, checkpoint: Path | None, say: Callable[[str], Any]) -> dict[str, float]:
+    """Trains, with perplexities of the held-out text before and after where there is any."""
+    held_out, found = trainer.held_out, {}
     if held_out:
-        unigram = unigram_perplexity(held_out, tokenizer, corpus)
+        unigram = unigram_perplexity(held_out, trainer.processing_class, trainer.train_dataset.corpus)
         found["before"] = trainer.evaluate(metric_key_prefix="before")["before_perplexity"]
         say(f"held-out perplexity before: {found['before']:.1f} (from word frequencies alone: {unigram:.1f})")
     if checkpoint is not None:
@@ -160,10 +170,6 @@ def pretrain(settings: Settings, write: Callable[[str], Any] = print) -> dict[st
     if held_out:
         found["after"] = trainer.evaluate(metric_key_prefix="after")["after_perplexity"]
         say(f"held-out perplexity before: {found['before']:.1f}, after: {found['after']:.1f}")
-    if args.process_index == 0:
-        model.save_pretrained(output)
-        tokenizer.save_pretrained(output)
-    say(f"saved: {output}")
     return found
 
 
