@@ -12,7 +12,7 @@ class Program:
     """One row of the tables.
 
     Args:
-        name: as it is called in tables and by `--programs`.
+        name: as it is called in tables and by `--program`.
         worker: the file in workers/ that runs it.
         environment: the peer's environment; None is the Python that runs this.
         variant: of elmo_hf: see workers/elmo_hf_worker.py.

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
@@ -64,7 +65,7 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Less text and fewer rounds.")] = False,
     save: Annotated[bool, typer.Option("--save", help="Keep the tables in benchmarks/README.md.")] = False,
     size: Annotated[list[str] | None, typer.Option(help="small, original; several times for several.")] = None,
-    programs: Annotated[str | None, typer.Option(help="Names between commas; not given, all that there are.")] = None,
+    program: Annotated[list[str] | None, typer.Option(help="bilm, elmo_hf ...; several times for several.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="In place of the plan's number of rounds.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="For each program; else as many as processors.")] = None,
     text_file: Annotated[
@@ -72,8 +73,10 @@ def main(
     ] = None,
 ):
     """Measures elmo_hf beside bilm, simple-elmo and AllenNLP. The peers are set up under benchmarks/peers/ first."""
+    _check("program", program, [p.name for p in PROGRAMS])
+    _check("size", size, SIZES)
     try:
-        chosen = _choose(programs, size or list(SIZES))
+        chosen = [p for p in PROGRAMS if p.name in program] if program else PROGRAMS
         for environment in dict.fromkeys(p.environment for p in chosen if p.environment):
             set_up(environment, typer.echo)
         plan = QUICK if quick else FULL
@@ -90,15 +93,10 @@ def main(
         report.save(whole)
 
 
-def _choose(programs: str | None, sizes: list[str]) -> list[Program]:
-    names = [p.name for p in PROGRAMS]
-    # Names of variants have a comma themselves.
-    wanted = names if programs is None else [n for n in names if f",{n}," in f",{programs},"]
-    unknown = [s for s in sizes if s not in SIZES]
-    if unknown or not wanted:
-        found = f"size {unknown[0]!r}" if unknown else f"programs {programs!r}"
-        raise typer.BadParameter(f"{found}; accepted are the sizes {SIZES} and the programs {names}.")
-    return [p for p in PROGRAMS if p.name in wanted]
+def _check(option: str, given: list[str] | None, accepted: Sequence[str]):
+    unknown = [name for name in given or [] if name not in accepted]
+    if unknown:
+        raise typer.BadParameter(f"--{option} is {unknown[0]!r}; accepted are {', '.join(map(repr, accepted))}.")
 
 
 def _processors() -> int:

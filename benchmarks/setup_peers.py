@@ -77,8 +77,8 @@ def _install(environment: Environment, arguments: list[str]):
         raise SetupFailed(
             f"pip could not install {' '.join(a for a in arguments if a[0] != '-')} into {environment.folder}.\n"
             f"{last}\n"
-            "The peers come from PyPI: check the network (or pip's own settings for an index) and run this again, or "
-            "name the programs to measure without them, as --programs elmo_hf."
+            "The peers come from PyPI: check the network, or pip's own settings of where to look, and run this "
+            "again; or measure without them: --program elmo_hf."
         )
 
 
