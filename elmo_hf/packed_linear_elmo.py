@@ -1,0 +1,156 @@
+"""Matrix products with weights that were rearranged once, and rearranged again as soon as they have changed.
+
+oneDNN multiplies much faster by a weight in its own order. Such a copy can be neither saved nor moved, so it lives
+here, outside of the module, and is dropped with it. Everything else (other devices, other types, a torch without
+these operators) multiplies by the weight itself.
+"""
+
+import math
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+
+class PlainLinear:
+    """`x @ weight.T` by torch itself."""
+
+    def __init__(self, weight: torch.Tensor):
+        self.weight = weight
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return F.linear(x, self.weight, bias)
+
+    def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(other, x, self.weight.t())
+
+    def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        y = F.linear(x, self.weight)
+        return y if bound is None else y.clamp_(-bound, bound)
+
+
+class OneDnnLinear:
+    """The same by oneDNN with a weight in its own order; sums and clips happen inside the product."""
+
+    def __init__(self, weight: torch.Tensor):
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, "none", [], "")
+
+    def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, None, "add")
+
+    def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        if bound is None:
+            return self(x)
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "hardtanh", [-float(bound), float(bound)], "")
+
+
+Linear = PlainLinear | OneDnnLinear
+
+
+def onednn_can(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether oneDNN takes weights of this type on this device in its own order."""
+    if device.type != "cpu" or dtype not in (torch.float32, torch.bfloat16):
+        return False
+    if not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
+        return False
+    operators = torch.ops.mkldnn
+    if not (hasattr(operators, "_reorder_linear_weight") and hasattr(operators, "_linear_pointwise")):
+        return False
+    return dtype == torch.float32 or operators._is_mkldnn_bf16_supported()
+
+
+def linear_once(weight: torch.Tensor) -> Linear:
+    """The fastest product by a weight that is used in this call only."""
+    return OneDnnLinear(weight) if onednn_can(weight.device, weight.dtype) else PlainLinear(weight)
+
+
+def linear_kept(owner: nn.Module, name: str, *weights: torch.Tensor) -> Linear:
+    """The fastest product by a weight, or by several on top of each other; kept for the next call."""
+    if not onednn_can(weights[0].device, weights[0].dtype):
+        return PlainLinear(_stacked(weights))
+    return kept(owner, name, weights, lambda: OneDnnLinear(_stacked(weights)))
+
+
+def _stacked(weights: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    return weights[0] if len(weights) == 1 else torch.cat(weights)
+
+
+# -- what was made from weights, for as long as these stay as they are
+
+
+class _Source:
+    """What a weight looked like when something was made from it."""
+
+    def __init__(self, weight: torch.Tensor):
+        self.weight = weakref.ref(weight)
+        self.mark = self._mark(weight)
+        self.sample = self._sample(weight).clone()
+
+    def is_unchanged(self, weight: torch.Tensor) -> bool:
+        same = self.weight() is weight and self.mark == self._mark(weight)
+        return same and torch.equal(self._sample(weight), self.sample)
+
+    @staticmethod
+    def _mark(weight: torch.Tensor) -> tuple:
+        version = None if weight.is_inference() else weight._version
+        return version, weight.data_ptr(), weight.shape, weight.dtype, weight.device
+
+    @staticmethod
+    def _sample(weight: torch.Tensor) -> torch.Tensor:
+        # Fused optimizers and edits through `.data` leave a weight's version as it was. They cannot leave its numbers:
+        # this walk along the diagonals meets every row and every column.
+        flat = weight.detach().reshape(-1)
+        step = max(min(weight.shape) - 1, 1) if weight.dim() > 1 else 1
+        while math.gcd(step, weight.shape[-1]) > 1:
+            step -= 1
+        return flat[::step]
+
+
+_kept: weakref.WeakKeyDictionary[nn.Module, dict[str, tuple[list[_Source], Any]]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def kept(owner: nn.Module, name: str, weights: tuple[torch.Tensor, ...], make: Callable[[], Any]) -> Any:
+    """What `make` makes from the weights: the same object for as long as none of them has changed."""
+    with _lock:
+        entry = _kept.get(owner, {}).get(name)
+    if entry is not None and len(entry[0]) == len(weights):
+        if all(source.is_unchanged(weight) for source, weight in zip(entry[0], weights, strict=True)):
+            return entry[1]
+    # Looked at before it is read: a change in between makes the next call look again.
+    sources = [_Source(weight) for weight in weights]
+    made = make()
+    with _lock:
+        _kept.setdefault(owner, {})[name] = (sources, made)
+    return made
+
+
+def forget(owner: nn.Module):
+    """Drops all that was made from weights of this module."""
+    with _lock:
+        _kept.pop(owner, None)
+
+
+def _forget_trained(optimizer: Optimizer, *_: Any):
+    if not _kept:
+        return
+    trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+    with _lock:
+        for entries in _kept.values():
+            for name in [name for name, (sources, _) in entries.items() if _any_of(trained, sources)]:
+                del entries[name]
+
+
+def _any_of(trained: set[int], sources: list[_Source]) -> bool:
+    return any(id(source.weight()) in trained for source in sources)
+
+
+register_optimizer_step_post_hook(_forget_trained)
