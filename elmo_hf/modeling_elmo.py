@@ -15,8 +15,10 @@ from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoHighway, ElmoWordEmbedding
 from .configuration_elmo import ElmoConfig, check_mix
+from .engine_elmo import check_engine, describe
 from .lstm_elmo import ElmoBiLm, ElmoLstmLayer, States
 from .model_card_elmo import put_card_on_hub, write_card
+from .packed_linear_elmo import forget
 
 
 @dataclass
@@ -231,6 +233,53 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 module.eval()
         return self
 
+    # -- how it is computed
+
+    def set_engine(self, name: str):
+        """Chooses how this model computes: `"packed"`, `"reference"`, or `"auto"` for what ELMO_HF_ENGINE says.
+
+        All give the same vectors and gradients. A choice of this process: it is not saved.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8))
+        >>> model.set_engine("reference")
+        >>> model.engine
+        'reference: the plain loop over time, every token encoded.'
+
+        ```
+        """
+        self.base_model.bilm.engine = self.base_model.token_encoder.engine = check_engine(name)
+
+    @property
+    def engine(self) -> str:
+        """One sentence on how this model computes at this moment."""
+        base = self.base_model
+        return describe(base.bilm.engine, next(base.bilm.parameters()), getattr(base.token_encoder, "cached_words", 0))
+
+    def cache_words(self, number: int):
+        """Remembers the vectors of up to `number` words from batch to batch; 0, as in the beginning, remembers none.
+
+        Exact: a changed weight drops them. They are used only where no gradient flows into the token encoder, and
+        are not saved. A million words of a model with vectors of 512 take 2 GB.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+        >>> model.cache_words(200_000)
+
+        ```
+        """
+        if number < 0:
+            raise ValueError(f"The number of words to remember is {number}; accepted is a whole number from 0.")
+        encoder = self.base_model.token_encoder
+        encoder.cached_words = number
+        forget(encoder)
+
     # -- what a user asks of any ELMo
 
     def layer_weights(self) -> dict[str, torch.Tensor]:
@@ -340,8 +389,9 @@ class ElmoModel(ElmoPreTrainedModel):
             mask = torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
         else:
             mask = (input_ids > 0).any(-1) if input_ids.dim() == 3 else input_ids > 0
-        tokens = self.token_encoder(input_ids) if inputs_embeds is None else inputs_embeds
-        return torch.where(mask[..., None], tokens, 0.0), mask
+        if inputs_embeds is None:
+            return self.token_encoder(input_ids, mask), mask
+        return torch.where(mask[..., None], inputs_embeds, 0.0), mask
 
     def _check_inputs(
         self,
