@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from .configuration_elmo import ElmoConfig
 from .distinct_words_elmo import PADDING_CHARACTER, distinct_words, encode_words
 from .engine_elmo import packs
+from .int8_elmo import ElmoInt8Linear
 from .packed_linear_elmo import forget, kept
 from .word_cache_elmo import WordCache
 
@@ -50,12 +51,14 @@ class ElmoCharacterEncoder(nn.Module):
         if mask is None:
             mask = torch.ones(input_ids.shape[:2], dtype=torch.bool, device=input_ids.device)
         parts = [module for module in self.modules() if module is not self]
-        if not packs(self.engine, parts, PARTS, [input_ids, mask]):
+        trained = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
+        kinds = TRAINABLE if trained else (*TRAINABLE, ElmoInt8Linear)
+        if not packs(self.engine, parts, kinds, [input_ids, mask]):
             return torch.where(mask[..., None], self.encode(input_ids.flatten(0, 1)).unflatten(0, mask.shape), 0.0)
         here = mask.flatten().nonzero().squeeze(1)  # (N,)
         words, numbers = distinct_words(input_ids.flatten(0, 1)[here])
         with torch.autocast(input_ids.device.type, enabled=False):
-            vectors = self._word_vectors(words, input_ids.device)  # (words, P)
+            vectors = self._word_vectors(words, input_ids.device, trained)  # (words, P)
         tokens = vectors.new_zeros(mask.numel(), vectors.shape[1])
         return tokens.index_copy(0, here, vectors[numbers.to(vectors.device)]).unflatten(0, mask.shape)
 
@@ -75,19 +78,26 @@ class ElmoCharacterEncoder(nn.Module):
         forget(self)
         return super().train(mode)
 
-    def _word_vectors(self, words: list[bytes], device: torch.device) -> torch.Tensor:
-        parameters = tuple(self.parameters())
-        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in parameters):
+    def quantize(self):
+        """Puts the large weights, those after the convolutions, into eight bits, for inference."""
+        for highway in self.highways:
+            highway.carry, highway.transform = ElmoInt8Linear(highway.carry), ElmoInt8Linear(highway.transform)
+        if self.projection is not None:
+            self.projection = ElmoInt8Linear(self.projection)
+
+    def _word_vectors(self, words: list[bytes], device: torch.device, trained: bool) -> torch.Tensor:
+        if trained:
             forget(self)
             return encode_words(self, words, device)
         with torch.no_grad():
             if not self.cached_words:
                 return encode_words(self, words, device)
-            cache = kept(self, "words", parameters, lambda: WordCache(self.cached_words))
+            weights = (*self.parameters(), *self.buffers())
+            cache = kept(self, "words", weights, lambda: WordCache(self.cached_words))
             return cache.vectors(words, lambda missing: encode_words(self, missing, device))
 
 
-PARTS = (nn.Embedding, nn.Conv1d, nn.ModuleList, nn.Linear, ElmoHighway)
+TRAINABLE = (nn.Embedding, nn.Conv1d, nn.ModuleList, nn.Linear, ElmoHighway)
 
 
 class ElmoWordEmbedding(nn.Module):

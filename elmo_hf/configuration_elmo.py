@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .distinct_words_elmo import distinct_words  # noqa: F401
     from .engine_elmo import engine_of  # noqa: F401
+    from .int8_elmo import quantize_weight  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
     from .lstm_elmo import ElmoBiLm  # noqa: F401
     from .model_card_elmo import model_card  # noqa: F401
@@ -63,6 +64,7 @@ class ElmoConfig(PreTrainedConfig):
         mix_dropout: dropout after the mix, inside the task heads.
         freeze_bilm: True, False, or a list of parts (`"token_encoder"`, `"layer_1"`, ...) that do not train.
             None leaves it to the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
+        int8_weights: the large weights are stored in eight bits, see [`~ElmoModel.quantize`].
         card_data: what the model card says of `license`, `language` and `origin`.
 
     Example:
@@ -101,6 +103,7 @@ class ElmoConfig(PreTrainedConfig):
     mix_l2: float | int = 0.0
     mix_dropout: float | int = 0.5
     freeze_bilm: bool | list | tuple | None = None
+    int8_weights: bool = False
     card_data: dict | None = None
 
     def __post_init__(self, **kwargs: Any):

@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from .packed_linear_elmo import Linear, linear_kept, linear_once, trained_linear
+from .packed_linear_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear
 from .threads_elmo import run_together
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ def _steps_after_convolutions(encoder: "ElmoCharacterEncoder") -> Callable[[torc
 
 def _product(owner: nn.Module, *linears: nn.Linear) -> Callable[[torch.Tensor], torch.Tensor]:
     """The product by one linear layer, or by several side by side."""
-    weights, bias = [linear.weight for linear in linears], torch.cat([linear.bias for linear in linears])
+    bias = torch.cat([linear.bias for linear in linears])
     if torch.is_grad_enabled():
-        return lambda x: trained_linear(x, torch.cat(weights), bias)
-    linear = linear_kept(owner, "linear", *weights)
-    return lambda x: linear(x, bias)
+        return lambda x: trained_linear(x, torch.cat([linear.weight for linear in linears]), bias)
+    product = product_kept(owner, linears)
+    return lambda x: product(x, bias)
 
 
 class Windows:

@@ -14,6 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
 from .engine_elmo import packs
+from .int8_elmo import dense_weight, is_quantized, quantize_weight
 from .packed_linear_elmo import forget
 from .recurrence_elmo import Packing, run_layer
 from .recurrence_training_elmo import run_layers_trained
@@ -35,9 +36,9 @@ class ElmoLstmLayer(GradientCheckpointingLayer):
         self.weight_recurrent = nn.Parameter(torch.empty(4 * cell, projection))
         self.bias = nn.Parameter(torch.empty(4 * cell))
         # With H == P the originals have neither a projection nor its clip.
-        projected = cell != projection
-        self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if projected else None
-        self.projection_clip = config.projection_clip if projected else None
+        self.projected = cell != projection
+        self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if self.projected else None
+        self.projection_clip = config.projection_clip if self.projected else None
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor, h: torch.Tensor, c: torch.Tensor, reverse: bool
@@ -50,15 +51,25 @@ class ElmoLstmLayer(GradientCheckpointingLayer):
 
     def step(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """One token of every row: x (B, P), h (B, P), c (B, H) -> new h and c."""
-        gates = F.linear(x, self.weight_input, self.bias) + F.linear(h, self.weight_recurrent)  # (B, 4H)
+        of_input, of_state = dense_weight(self, "weight_input"), dense_weight(self, "weight_recurrent")
+        gates = F.linear(x, of_input, self.bias) + F.linear(h, of_state)  # (B, 4H)
         i, j, f, o = gates.chunk(4, -1)
         # A forget bias of 1 is part of the originals' cell, not of their stored bias.
         c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(j)
         c = _clip(c, self.cell_clip)
         h = torch.sigmoid(o) * torch.tanh(c)
-        if self.weight_projection is not None:
-            h = _clip(F.linear(h, self.weight_projection), self.projection_clip)
+        if self.projected:
+            h = _clip(F.linear(h, dense_weight(self, "weight_projection")), self.projection_clip)
         return h, c
+
+    def quantize(self):
+        """Puts the weights into eight bits, for inference."""
+        for name in ("weight_input", "weight_recurrent", *(["weight_projection"] if self.projected else [])):
+            quantize_weight(self, name)
+
+    @property
+    def quantized(self) -> bool:
+        return is_quantized(self, "weight_input")
 
     def train(self, mode: bool = True):
         forget(self)
@@ -132,6 +143,8 @@ class ElmoBiLm(nn.Module):
         with torch.autocast(x_forward.device.type, enabled=False):
             weights = itertools.chain(*(layer.parameters() for layer in layers))
             trained = torch.is_grad_enabled() and any(t.requires_grad for t in itertools.chain(tensors, weights))
+            if trained and layers[0].quantized:
+                return self._plain(inputs, mask, reverses, past_states, dropout)
             run = self._packed_trained if trained else self._packed
             return run(inputs, Packing.of(mask), reverses, past_states, dropout)
 

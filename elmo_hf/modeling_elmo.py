@@ -166,7 +166,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 init.zeros_(module.bias)
         elif isinstance(module, ElmoHighway):
             init.constant_(module.carry.bias, -2.0)
-        elif isinstance(module, ElmoLstmLayer):
+        elif isinstance(module, ElmoLstmLayer) and not module.quantized:
             bound = math.sqrt(6 / (2 * self.config.projection_size + 4 * self.config.cell_size))
             init.uniform_(module.weight_input, -bound, bound)
             init.uniform_(module.weight_recurrent, -bound, bound)
@@ -280,6 +280,17 @@ class ElmoPreTrainedModel(PreTrainedModel):
         encoder.cached_words = number
         forget(encoder)
 
+    def quantize(self):
+        """Puts the large weights of the biLM into eight bits, for good, and freezes it; for inference on a CPU.
+
+        The config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
+        """
+        if self.config.int8_weights:
+            return
+        self.base_model.quantize_modules()
+        self.config.int8_weights = True
+        self.freeze()
+
     # -- what a user asks of any ELMo
 
     def layer_weights(self) -> dict[str, torch.Tensor]:
@@ -332,6 +343,17 @@ class ElmoModel(ElmoPreTrainedModel):
         self.bilm = ElmoBiLm(config)
         self.scalar_mix = ElmoScalarMix(config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2)
         self.post_init()
+        if config.int8_weights:
+            self.quantize_modules()
+            self._apply_freezing()
+
+    def quantize_modules(self):
+        """Changes the weights to eight bits, but not the config."""
+        if not self.config.word_input:
+            self.token_encoder.quantize()
+        for layers in self.bilm.directions:
+            for layer in layers:
+                layer.quantize()
 
     def get_input_embeddings(self) -> nn.Module:
         return self.token_encoder

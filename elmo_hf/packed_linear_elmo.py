@@ -17,6 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from .int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
+
 
 class PlainLinear:
     """`x @ weight.T` by torch itself."""
@@ -53,7 +55,7 @@ class OneDnnLinear:
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "hardtanh", [-float(bound), float(bound)], "")
 
 
-Linear = PlainLinear | OneDnnLinear
+Linear = PlainLinear | OneDnnLinear | Int8Product
 
 
 def onednn_can(device: torch.device, dtype: torch.dtype) -> bool:
@@ -75,6 +77,17 @@ def linear_once(weight: torch.Tensor) -> Linear:
 
 def _on_top(weights: Sequence[torch.Tensor]) -> torch.Tensor:
     return weights[0] if len(weights) == 1 else torch.cat(list(weights))
+
+
+def product_kept(owner: nn.Module, modules: Sequence[nn.Module], name: str = "weight") -> Linear:
+    """The fastest product by the weights that several modules have under a name, on top of each other; kept."""
+    if not is_quantized(modules[0], name):
+        return linear_kept(owner, name, *(getattr(module, name) for module in modules))
+    parts = tuple(getattr(module, f"{name}_{part}") for part in ("int8", "scale") for module in modules)
+    if int8_can(parts[0].device):
+        halves = parts[: len(modules)], parts[len(modules) :]
+        return kept(owner, name, parts, lambda: Int8Product(*map(_on_top, halves)))
+    return kept(owner, name, parts, lambda: linear_once(_on_top([dense_weight(module, name) for module in modules])))
 
 
 def linear_kept(

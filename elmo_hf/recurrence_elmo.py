@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from .packed_linear_elmo import Linear, linear_kept
+from .packed_linear_elmo import Linear, product_kept
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
@@ -121,11 +121,8 @@ class LayerProducts:
 
     @classmethod
     def kept(cls, layer: "ElmoLstmLayer") -> "LayerProducts":
-        return cls(
-            linear_kept(layer, "input", layer.weight_input),
-            linear_kept(layer, "recurrent", layer.weight_recurrent),
-            None if layer.weight_projection is None else linear_kept(layer, "projection", layer.weight_projection),
-        )
+        of_input, of_state = (product_kept(layer, [layer], name) for name in ("weight_input", "weight_recurrent"))
+        return cls(of_input, of_state, product_kept(layer, [layer], "weight_projection") if layer.projected else None)
 
 
 def run_layer(
