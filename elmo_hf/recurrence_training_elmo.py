@@ -111,7 +111,8 @@ def _backward(
     x, h, c, weight_input, weight_recurrent, _, weight_projection = group
     d_y, d_h, d_c = gradients
     if not packing.sizes:
-        return [torch.zeros_like(given) if needs else None for given, needs in zip(group, needed, strict=True)]
+        weights = group[3:]
+        return [d_y, d_h, d_c, *(torch.zeros_like(w) if n else None for w, n in zip(weights, needed[3:], strict=True))]
     inner = of_steps[0].dtype
     gates, cells = of_steps[: len(packing.sizes)], of_steps[len(packing.sizes) :]
     to_state = linear_once(weight_recurrent.t())
