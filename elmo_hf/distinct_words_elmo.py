@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from .packed_linear_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear
+from .packed_linear_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear, weight_gradient
 from .threads_elmo import run_together
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class _StrongestWindows(torch.autograd.Function):
             d_values.scatter_(0, winners[words], d_x[words])
             characters = windows.characters[chunk]
             if d_weight is not None:
-                d_weight += d_values.t() @ embedding[characters].flatten(1)
+                d_weight += weight_gradient(d_values, embedding[characters].flatten(1))
             if d_embedding is not None:
                 of_characters = back(d_values).view(-1, embedding.shape[1])
                 d_embedding.index_add_(0, characters.flatten(), of_characters.to(exact))

@@ -19,6 +19,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from .int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
 
+ROWS_AT_ONCE = 512
+
 
 class PlainLinear:
     """`x @ weight.T` by torch itself."""
@@ -102,6 +104,18 @@ def linear_kept(
     return kept(owner, name, weights, lambda: OneDnnLinear(join(weights)))
 
 
+def weight_gradient(d_y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """`d_y.T @ x` over all rows (N, out), (N, in)."""
+    if not onednn_can(x.device, x.dtype) or not len(x):
+        return d_y.t() @ x
+    exact = torch.promote_types(x.dtype, torch.float32)
+    total = torch.zeros(d_y.shape[1], x.shape[1], dtype=exact, device=x.device)
+    # Pieces whose transposed copies stay in the cache.
+    for piece, of_input in zip(d_y.split(ROWS_AT_ONCE), x.split(ROWS_AT_ONCE), strict=True):
+        total += linear_once(of_input.t())(piece.t().contiguous())
+    return total.to(x.dtype)
+
+
 def trained_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """`F.linear` with gradients, each of its three products the fastest."""
     if not onednn_can(weight.device, weight.dtype):
@@ -121,7 +135,7 @@ class _TrainedLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         needed = ctx.needs_input_grad
         d_x = linear_once(weight.t())(d_y) if needed[0] else None
-        d_weight = linear_once(x.t())(d_y.t().contiguous()) if needed[1] else None
+        d_weight = weight_gradient(d_y, x) if needed[1] else None
         return d_x, d_weight, d_y.sum(0) if needed[2] else None
 
 

@@ -101,13 +101,19 @@ def cell_(gates: torch.Tensor, c: torch.Tensor, bound: float | None) -> torch.Te
     is kept as -2 times the cell's state, which saves the scaling. The gates become sigmoid(i), tanh(j) / 2,
     sigmoid(f), sigmoid(o).
     """
-    i, j, f, o = gates.chunk(4, -1)
+    i, j, f, _ = gates.chunk(4, -1)
     j.mul_(2)
     gates.sigmoid_()
     j.sub_(0.5)
     c.mul_(f).addcmul_(i, j, value=-4)
     if bound is not None:
         c.clamp_(-2 * bound, 2 * bound)
+    return cell_output(gates, c)
+
+
+def cell_output(gates: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """m (n, H) of gates and cell as `cell_` leaves them."""
+    o = gates.chunk(4, -1)[3]
     return torch.addcmul(o, torch.sigmoid(c), o, value=-2)
 
 

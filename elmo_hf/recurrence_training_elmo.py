@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from .packed_linear_elmo import linear_once
-from .recurrence_elmo import LayerProducts, Packing, cell_, gate_bias
+from .packed_linear_elmo import linear_once, weight_gradient
+from .recurrence_elmo import LayerProducts, Packing, cell_, cell_output, gate_bias
 from .threads_elmo import run_together
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _backward(
     to_state = linear_once(weight_recurrent.t())
     to_cell = None if weight_projection is None else linear_once(weight_projection.t())
     d_h, d_c = d_h.clone(), d_c.to(inner)
-    d_gates = x.new_empty(x.shape[0], 4 * c.shape[1])
+    d_gates = x.new_empty(x.shape[0], 4 * c.shape[1], dtype=inner)
     d_projected = x.new_empty(x.shape)  # of the projection's result, before its clip
     first_cell = c.to(inner) * -2
     for step in reversed(range(len(packing.sizes))):
@@ -128,29 +128,31 @@ def _backward(
             d_projected_now.mul_(y[start : start + size].abs() < clips[1])
         d_m = (d_projected_now if to_cell is None else to_cell(d_projected_now)).to(inner)
         before = cells[step - 1][:size] if step else first_cell[:size]
-        d_gates[start : start + size] = cell_backward(gates[step], before, cells[step], d_m, d_c[:size], clips[0])
-        d_h[:size] = to_state(d_gates[start : start + size])
+        d_gates_now = d_gates[start : start + size]
+        cell_backward_(d_gates_now, gates[step], before, cells[step], d_m, d_c[:size], clips[0])
+        d_h[:size] = to_state(d_gates_now.to(x.dtype))
+    d_gates = d_gates.to(x.dtype)
     d_weights = _weight_gradients(packing, group, y, gates, cells, d_gates, d_projected, needed[3:])
     d_x = linear_once(weight_input.t())(d_gates) if needed[0] else None
     return [d_x, d_h, d_c.to(c.dtype), *d_weights]
 
 
-def cell_backward(
+def cell_backward_(
+    d_gates: torch.Tensor,
     gates: torch.Tensor,
     before: torch.Tensor,
     after: torch.Tensor,
     d_m: torch.Tensor,
     d_c: torch.Tensor,
     bound: float | None,
-) -> torch.Tensor:
-    """One step of `cell_` backwards -> the gradient of its gates (n, 4H).
+):
+    """One step of `cell_` backwards: fills `d_gates` (n, 4H), the gradient of the gates before their functions.
 
     `gates`, and the cell `before` and `after`, are as `cell_` leaves them (-2 times the state). `d_c` (n, H) comes in
     as the gradient of the true state after the step and is changed into that of the state before.
     """
     sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
     i, half_j, f, o = gates.chunk(4, -1)
-    d_gates = torch.empty_like(gates)
     d_i, d_j, d_f, d_o = d_gates.chunk(4, -1)
     squashed = torch.sigmoid(after).mul_(-2).add_(1)  # tanh of the state
     sigmoid_backward.grad_input(d_m * squashed, o, grad_input=d_o)
@@ -162,7 +164,6 @@ def cell_backward(
     tanh_backward.grad_input(d_c * i, j, grad_input=d_j)
     sigmoid_backward.grad_input((d_c * before).mul_(-0.5), f, grad_input=d_f)
     d_c.mul_(f)
-    return d_gates
 
 
 def _weight_gradients(
@@ -177,18 +178,14 @@ def _weight_gradients(
 ) -> list[torch.Tensor | None]:
     """Those of weight_input, weight_recurrent, bias and weight_projection: one product each over all tokens."""
     x, h = group[:2]
-    d_input = d_gates.t() @ x if needed[0] else None
-    d_recurrent = None
-    if needed[1]:
+    d_input = d_recurrent = d_projection = None
+    if needed[0] or needed[1]:
         outputs = y.split(packing.sizes)
         before = [h[: packing.sizes[0]], *(o[:size] for o, size in zip(outputs, packing.sizes[1:], strict=False))]
-        d_recurrent = d_gates.t() @ torch.cat(before)
+        both = weight_gradient(d_gates, torch.cat([x, torch.cat(before)], 1))  # (4H, 2P)
+        d_input, d_recurrent = (part.contiguous() for part in both.chunk(2, 1))
     d_bias = d_gates.sum(0) if needed[2] else None
-    d_projection = None
     if needed[3]:
-        m = [
-            torch.addcmul(g.chunk(4, -1)[3], torch.sigmoid(c), g.chunk(4, -1)[3], value=-2)
-            for g, c in zip(gates, cells, strict=True)
-        ]
-        d_projection = d_projected.t() @ torch.cat(m).to(x.dtype)
+        m = [cell_output(of_gates, of_cell) for of_gates, of_cell in zip(gates, cells, strict=True)]
+        d_projection = weight_gradient(d_projected, torch.cat(m).to(x.dtype))
     return [d_input, d_recurrent, d_bias, d_projection]

@@ -84,6 +84,7 @@ def test_remembered_words_give_the_same_vectors_and_stay_within_bounds(capacity)
     model, tokenizer = ElmoModel(config).eval(), ElmoTokenizer()
     texts = ["one two three two", "two five six", "one two", "seven one six ten five"]
     batches = [tokenizer(text, return_tensors="pt") for text in texts * 2]
+    model.set_engine("packed")
     with torch.no_grad():
         expected = [model(**batch).last_hidden_state for batch in batches]
         model.cache_words(capacity)
@@ -99,6 +100,7 @@ def test_remembered_words_are_forgotten_when_a_weight_changes():
     torch.manual_seed(0)
     config = ElmoConfig(character_cnn_filters=[[1, 4], [3, 5]], projection_size=4, cell_size=8)
     model, batch = ElmoModel(config).eval(), ElmoTokenizer()("one two", return_tensors="pt")
+    model.set_engine("packed")
     model.cache_words(10)
     with torch.no_grad():
         model(**batch)
