@@ -238,6 +238,11 @@ def test_training_between_two_evaluations(batch):
 # Nothing of it shows outside
 
 
+def same(one, other):
+    # Products may differ in the last bit with where in memory their numbers lie.
+    return torch.allclose(one, other, atol=1e-6)
+
+
 def test_copies_pickles_and_saved_models(batch, tmp_path):
     model = new_model()
     before, names = vectors(model, batch), list(model.state_dict())
@@ -245,17 +250,17 @@ def test_copies_pickles_and_saved_models(batch, tmp_path):
     copied = copy.deepcopy(model)
     with torch.no_grad():
         model.bilm.forward_layers[0].weight_input.zero_()
-    assert torch.equal(vectors(copied, batch), before)
-    assert not torch.equal(vectors(model, batch), before)
-    assert torch.equal(vectors(pickle.loads(pickle.dumps(copied)), batch), before)
+    assert same(vectors(copied, batch), before)
+    assert not same(vectors(model, batch), before)
+    assert same(vectors(pickle.loads(pickle.dumps(copied)), batch), before)
     buffer = io.BytesIO()
     torch.save(copied, buffer)
     buffer.seek(0)
-    assert torch.equal(vectors(torch.load(buffer, weights_only=False), batch), before)
+    assert same(vectors(torch.load(buffer, weights_only=False), batch), before)
     copied.save_pretrained(tmp_path)
     loaded = ElmoModel.from_pretrained(tmp_path).eval()
     loaded.set_engine("packed")
-    assert torch.equal(vectors(loaded, batch), before)
+    assert same(vectors(loaded, batch), before)
     assert list(copied.state_dict()) == names
 
 
