@@ -367,3 +367,14 @@ def test_a_vector_does_not_depend_on_its_batch_mates(batch):
         alone = vectors(model, ElmoTokenizer()(text, return_tensors="pt"))[0]
         assert torch.allclose(together[number, : len(alone)], alone, atol=1e-6)
         assert not together[number, len(alone) :].any()
+
+
+@pytest.mark.parametrize("mix", ["learned", "top", [0.5, 0.0, 2.0]])
+def test_mix_of_a_batch_that_is_mostly_padding(mix, batch):
+    model, lengths = new_model(mix=mix), [len(text.split()) + 2 for text in TEXTS]
+    longer = ElmoTokenizer()([*TEXTS, "word " * 60], padding=True, return_tensors="pt")
+    few, many = vectors(model, batch), vectors(model, longer)
+    for row, length in enumerate(lengths):
+        assert torch.allclose(few[row, :length], many[row, :length], atol=1e-6)
+        assert not many[row, length:].any()
+    assert model.train()(**longer).last_hidden_state.square().sum().requires_grad
