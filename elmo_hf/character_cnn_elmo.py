@@ -61,7 +61,8 @@ class ElmoCharacterEncoder(nn.Module):
         with torch.autocast(input_ids.device.type, enabled=False):
             vectors = self._word_vectors(words, input_ids.device, trained)  # (words, P)
         tokens = vectors.new_zeros(mask.numel(), vectors.shape[1])
-        return tokens.index_copy(0, here, vectors[numbers.to(vectors.device)]).unflatten(0, mask.shape)
+        tokens[here] = vectors[numbers.to(vectors.device)]
+        return tokens.unflatten(0, mask.shape)
 
     def encode(self, rows: torch.Tensor) -> torch.Tensor:
         """The truth that every faster way is tested against: rows (N, C), all of them on all characters -> (N, P)."""

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 PADDING_CHARACTER = 261  # what fills a row after the end mark; row 0 of the embedding means "no token"
 # Windows of one product: its result, 4 MB in float32 at 2048 filters, should stay in the cache.
 WINDOWS_AT_ONCE = 512
-# From here on two threads with half of the words each are faster than two threads on each product.
-WORDS_TO_SHARE = 64
+# From here on two threads with half of the words each, rather than two threads on each product (which wait for each
+# other at every product, for long where other programs run).
+WORDS_TO_SHARE = 16
 
 
 def distinct_words(rows: torch.Tensor) -> tuple[list[bytes], torch.Tensor]:

@@ -20,6 +20,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from .int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
 
 ROWS_AT_ONCE = 512
+SMALL = 2**20  # numbers of a weight
 
 
 class PlainLinear:
@@ -43,15 +44,22 @@ class OneDnnLinear:
     """The same by oneDNN with a weight in its own order; sums and clips happen inside the product."""
 
     def __init__(self, weight: torch.Tensor):
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
+        weight = weight.detach().contiguous()
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        # A call costs oneDNN ten microseconds before it begins: more than torch takes for one row and a small weight.
+        self.plain = PlainLinear(weight) if weight.numel() <= SMALL else None
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, "none", [], "")
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        if self.plain is not None and len(x) == 1:
+            return self.plain.add_to(other, x)
         return torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, None, "add")
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        if self.plain is not None and len(x) == 1:
+            return self.plain.clipped(x, bound)
         if bound is None:
             return self(x)
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "hardtanh", [-float(bound), float(bound)], "")

@@ -157,7 +157,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def set_engine(self, name: str):
         """Chooses how this model computes: `"packed"`, `"reference"`, or `"auto"` for what ELMO_HF_ENGINE says.
 
-        All give the same vectors and gradients. A choice of this process: it is not saved.
+        All give the same vectors and gradients. A choice of this process: it is not saved. A changed weight is
+        noticed; only single numbers set through `weight.data` may not be, unless `model.eval()` follows.
+        Gradients of gradients need the reference.
 
         Example:
 
@@ -203,6 +205,17 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Puts the large weights of the biLM into eight bits, for good, and freezes it; for inference on a CPU.
 
         The config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+        >>> model.quantize()
+        >>> model.bilm.forward_layers[0].weight_input_int8.dtype
+        torch.int8
+
+        ```
         """
         if self.config.int8_weights:
             return

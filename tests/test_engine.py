@@ -238,6 +238,11 @@ def test_training_between_two_evaluations(batch):
 # Nothing of it shows outside
 
 
+def same(one, other):
+    # Products may differ in the last bit with where in memory their numbers lie.
+    return torch.allclose(one, other, atol=1e-6)
+
+
 def test_copies_pickles_and_saved_models(batch, tmp_path):
     model = new_model()
     before, names = vectors(model, batch), list(model.state_dict())
@@ -245,17 +250,17 @@ def test_copies_pickles_and_saved_models(batch, tmp_path):
     copied = copy.deepcopy(model)
     with torch.no_grad():
         model.bilm.forward_layers[0].weight_input.zero_()
-    assert torch.equal(vectors(copied, batch), before)
-    assert not torch.equal(vectors(model, batch), before)
-    assert torch.equal(vectors(pickle.loads(pickle.dumps(copied)), batch), before)
+    assert same(vectors(copied, batch), before)
+    assert not same(vectors(model, batch), before)
+    assert same(vectors(pickle.loads(pickle.dumps(copied)), batch), before)
     buffer = io.BytesIO()
     torch.save(copied, buffer)
     buffer.seek(0)
-    assert torch.equal(vectors(torch.load(buffer, weights_only=False), batch), before)
+    assert same(vectors(torch.load(buffer, weights_only=False), batch), before)
     copied.save_pretrained(tmp_path)
     loaded = ElmoModel.from_pretrained(tmp_path).eval()
     loaded.set_engine("packed")
-    assert torch.equal(vectors(loaded, batch), before)
+    assert same(vectors(loaded, batch), before)
     assert list(copied.state_dict()) == names
 
 
@@ -362,3 +367,14 @@ def test_a_vector_does_not_depend_on_its_batch_mates(batch):
         alone = vectors(model, ElmoTokenizer()(text, return_tensors="pt"))[0]
         assert torch.allclose(together[number, : len(alone)], alone, atol=1e-6)
         assert not together[number, len(alone) :].any()
+
+
+@pytest.mark.parametrize("mix", ["learned", "top", [0.5, 0.0, 2.0]])
+def test_mix_of_a_batch_that_is_mostly_padding(mix, batch):
+    model, lengths = new_model(mix=mix), [len(text.split()) + 2 for text in TEXTS]
+    longer = ElmoTokenizer()([*TEXTS, "word " * 60], padding=True, return_tensors="pt")
+    few, many = vectors(model, batch), vectors(model, longer)
+    for row, length in enumerate(lengths):
+        assert torch.allclose(few[row, :length], many[row, :length], atol=1e-6)
+        assert not many[row, length:].any()
+    assert model.train()(**longer).last_hidden_state.square().sum().requires_grad
