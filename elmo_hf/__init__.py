@@ -23,6 +23,8 @@ from .modeling_elmo import (
 from .pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
 from .preparation import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
 from .scalar_mix_elmo import ElmoScalarMix
+from .scoring import ElmoScorer, Prediction, SentenceScore
+from .text_files import read_lines
 from .tokenization_elmo import ElmoTokenizer
 from .version import __version__
 from .word_rows_elmo import byte_rows, read_word_vocabulary
@@ -50,7 +52,10 @@ __all__ = [
     "ElmoScalarMix",
     "ElmoTextClassificationPipeline",
     "ElmoTokenClassificationPipeline",
+    "ElmoScorer",
     "ElmoTokenizer",
+    "Prediction",
+    "SentenceScore",
     "__version__",
     "align_labels",
     "byte_rows",
@@ -60,6 +65,7 @@ __all__ = [
     "pool_words",
     "read_conll",
     "read_conllu",
+    "read_lines",
     "read_word_vocabulary",
     "resize_states",
     "strip_boundaries",
