@@ -25,6 +25,7 @@ from .preparation import align_labels, encode_words, entity_metrics, label_names
 from .scalar_mix_elmo import ElmoScalarMix
 from .scoring import ElmoScorer, Prediction, SentenceScore
 from .text_files import read_lines
+from .text_perplexity import DirectionLoss, Perplexity, perplexity
 from .tokenization_elmo import ElmoTokenizer
 from .version import __version__
 from .word_rows_elmo import byte_rows, read_word_vocabulary
@@ -41,6 +42,7 @@ PIPELINE_REGISTRY.supported_tasks["token-classification"]["impl"] = ElmoTokenCla
 PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = ElmoTextClassificationPipeline
 
 __all__ = [
+    "DirectionLoss",
     "ElmoConfig",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
@@ -54,6 +56,7 @@ __all__ = [
     "ElmoTokenClassificationPipeline",
     "ElmoScorer",
     "ElmoTokenizer",
+    "Perplexity",
     "Prediction",
     "SentenceScore",
     "__version__",
@@ -65,6 +68,7 @@ __all__ = [
     "pool_words",
     "read_conll",
     "read_conllu",
+    "perplexity",
     "read_lines",
     "read_word_vocabulary",
     "resize_states",
