@@ -108,7 +108,7 @@ class Perplexity:
         )
         if self.streams is not None:
             lines.append(
-                f"state carried along in {self.streams} streams, {self.window} tokens of each at a time; the last "
+                f"state carried along in {self.streams} streams, windows of {self.window}; at the end "
                 f"{self.dropped:,} tokens dropped"
             )
         return "\n".join(lines)

@@ -43,7 +43,7 @@ def test_perplexity(command, model, scorer, text, tmp_path):
 
     code, out, _ = command("perplexity", model, text, "--streams", 2, "--window", 3)
     assert out.strip() == str(perplexity(scorer.model, scorer.tokenizer, SENTENCES, streams=2, window=3))
-    assert "state carried along in 2 streams, 3 tokens of each at a time; the last 3 tokens dropped" in out
+    assert "state carried along in 2 streams, windows of 3; at the end 3 tokens dropped" in out
 
 
 def test_scores(command, monkeypatch, model, scorer, text):

@@ -168,7 +168,7 @@ def test_what_does_not_fill_all_streams_is_dropped_and_counted():
     model, tokenizer = model_of(["<S>", "</S>", "<UNK>", "a"])
     result = perplexity(model, tokenizer, ["a a a", "a", "a a"], streams=2, window=2)  # 4 + 2 + 3 tokens
     assert (result.sentences, result.forward.tokens, result.backward.tokens, result.dropped) == (3, 8, 8, 1)
-    assert "the last 1 tokens dropped" in str(result)
+    assert "2 streams, windows of 2; at the end 1 tokens dropped" in str(result)
 
 
 def test_a_model_that_only_reads_forward():
