@@ -12,8 +12,10 @@ from transformers import PreTrainedModel
 
 # Tokens that the character encoder and the LSTMs see at one time: the original model needs 0.2 MB for each.
 TOKENS_AT_ONCE = 2048
-# Logits that exist at one time: 128 MB.
-LOGITS_AT_ONCE = 2**25
+# Logits that exist at one time: more than fit near a processor are slower to compute. But a large vocabulary's weights
+# should not be fetched for a row or two: 32 rows of 800,000 words are 0.1 GB.
+LOGITS_AT_ONCE = 2**22
+ROWS_AT_LEAST = 32
 NEEDED = (
     "accepted is an ElmoForPreTraining, as training it makes one, or `elmo-hf convert` with --vocabulary and --softmax"
 )
@@ -117,4 +119,4 @@ def log_distribution(model: PreTrainedModel, rows: torch.Tensor) -> torch.Tensor
 
 
 def _parts(model: PreTrainedModel, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return x.split(max(LOGITS_AT_ONCE // model.config.vocab_size, 1))
+    return x.split(max(LOGITS_AT_ONCE // model.config.vocab_size, ROWS_AT_LEAST))
