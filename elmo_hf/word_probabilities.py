@@ -85,11 +85,12 @@ def reversed_rows(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def log_probabilities(model: PreTrainedModel, rows: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """Log probability (N,) of the words (N,), lines of the vocabulary, given the top layer (N, P) before each."""
-    found = [rows.new_zeros(0, dtype=torch.float64)]
-    for some, these in zip(_parts(model, rows), _parts(model, words.to(rows.device)), strict=True):
-        distribution = log_distribution(model, some)
-        found.append(distribution.gather(1, these[:, None])[:, 0].double())
-    return torch.cat(found)
+    # Made at once: small results kept between large tables that come and go would leave the memory full of holes.
+    found = rows.new_empty(len(rows), dtype=torch.float64)
+    parts = (_parts(model, x) for x in (rows, words.to(rows.device), found))
+    for some, these, result in zip(*parts, strict=True):
+        result.copy_(log_distribution(model, some).gather(1, these[:, None])[:, 0])
+    return found
 
 
 @torch.no_grad()
