@@ -123,9 +123,9 @@ def export(
 Model = Annotated[str, typer.Argument(help="A folder, or a repository of the Hub, with a softmax over words.")]
 Splitting = Annotated[
     str | None,
-    typer.Option(help="How text becomes words: moses-en or whitespace. [default: as saved with the model]"),
+    typer.Option(help="How text becomes words: moses-en or whitespace. Not given: as saved with the model."),
 ]
-Device = Annotated[str | None, typer.Option(help="As cuda or cpu. [default: a GPU if there is one]")]
+Device = Annotated[str | None, typer.Option(help="As cuda or cpu. Not given: a GPU if there is one.")]
 Errors = Annotated[str, typer.Option(help="What to do with text that is not UTF-8: strict, replace or ignore.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many words.")]
 Specials = Annotated[bool, typer.Option("--specials", help="Let <S>, </S> and <UNK> be proposed too.")]
@@ -139,13 +139,15 @@ def perplexity(
     ],
     streams: Annotated[
         int | None,
-        typer.Option(min=1, help="Carry the state along in this many rows; the original has 256. [default: do not]"),
+        typer.Option(
+            min=1, help="Carry the state along in this many rows; the original has 256. Not given: do not carry it."
+        ),
     ] = None,
     window: Annotated[
-        int | None, typer.Option(min=1, help="With --streams: tokens that a row takes at a time. [default: 1]")
+        int | None, typer.Option(min=1, help="With --streams: tokens that a row takes at a time; not given: 1.")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Without --streams: sentences that are read at one time. [default: 32]")
+        int | None, typer.Option(min=1, help="Without --streams: sentences that are read at one time; not given: 32.")
     ] = None,
     splitting: Splitting = None,
     errors: Errors = "strict",
@@ -176,7 +178,7 @@ def score(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Text, a sentence a line; also .gz, .xz, and patterns in quotes. [default: standard input]"
+            help="Text, a sentence a line; also .gz, .xz, and patterns in quotes. Not given: standard input."
         ),
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="A line for each word in place of each sentence.")] = False,
