@@ -16,12 +16,12 @@ from .language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from .modeling_elmo import (
     ElmoModel,
     ElmoModelOutput,
-    ElmoPreTrainedModel,
     resize_states,
     strip_boundaries,
 )
 from .pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
 from .preparation import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
+from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
 from .scoring import ElmoScorer, Prediction, SentenceScore
 from .text_files import read_lines

@@ -11,7 +11,8 @@ from transformers.utils.generic import can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import States
-from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
+from .modeling_elmo import ElmoModel
+from .pretrained_elmo import ElmoPreTrainedModel
 
 # Positions whose logits exist at one time: 256 rows of a vocabulary of 800,000 words are 0.8 GB.
 ROWS_AT_ONCE = 256
