@@ -10,6 +10,7 @@ import typer
 from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import __version__
+from elmo_hf.pretraining_command import pretrain
 
 app = typer.Typer(
     name="elmo-hf",
@@ -260,6 +261,9 @@ def predict(
 
 def _print_row(*cells: str | int | float):
     typer.echo("\t".join(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells))
+
+
+app.command(no_args_is_help=True)(pretrain)
 
 
 def _peak_memory() -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .pretrained_elmo import ElmoPreTrainedModel  # noqa: F401
     from .recurrence_elmo import run_layer  # noqa: F401
     from .recurrence_training_elmo import run_layers_trained  # noqa: F401
+    from .sampled_softmax_elmo import draw_words  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
     from .threads_elmo import run_together  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
@@ -65,6 +66,9 @@ class ElmoConfig(PreTrainedConfig):
         bidirectional: a backward stack beside the forward one.
         word_input: an embedding over `vocab_size` words replaces the character encoder.
         vocab_size: words of the language model's vocabulary.
+        share_embedding_softmax: when `word_input`, the language model's softmax has the embedding as its weight.
+        num_sampled: words that ElmoForPreTraining draws for each direction while training, in place of a softmax over
+            the whole vocabulary, which must then be sorted by frequency. None for the whole vocabulary.
         boundary_ids: input ids of `<S>` and `</S>` when `word_input`; characters mark boundaries by themselves.
         dropout: dropout inside the biLM; acts only in ElmoForPreTraining.
         mix: how layers become one vector: `"learned"`, `"average"`, `"top"`, a layer's number, or fixed weights.
@@ -108,6 +112,8 @@ class ElmoConfig(PreTrainedConfig):
     bidirectional: bool = True
     word_input: bool = False
     vocab_size: int = 0
+    share_embedding_softmax: bool = False
+    num_sampled: int | None = None
     boundary_ids: list | tuple | None = None
     dropout: float | int = 0.1
     mix: str | int | list | tuple = "learned"
@@ -177,6 +183,7 @@ class ElmoConfig(PreTrainedConfig):
             self._validate_characters()
         check_mix(self.mix, self.num_hidden_layers + 1)
         self._validate_freezing()
+        self._validate_softmax()
 
     def _validate_characters(self):
         _require(self.character_vocab_size == 262, "character_vocab_size", self.character_vocab_size, "262")
@@ -195,6 +202,18 @@ class ElmoConfig(PreTrainedConfig):
             "max_characters_per_token",
             self.max_characters_per_token,
             f"at least 3 (begin mark, one byte, end mark) and the widest filter ({widest})",
+        )
+
+    def _validate_softmax(self):
+        shared = self.share_embedding_softmax
+        _require(not shared or self.word_input, "share_embedding_softmax", shared, "False when word_input is False")
+        sampled, most = self.num_sampled, self.vocab_size
+        # A model without a softmax says nothing about how one is trained.
+        _require(
+            sampled is None or 1 <= sampled and (not most or sampled < most),
+            "num_sampled",
+            sampled,
+            f"None, or a whole number from 1 to below vocab_size ({most})",
         )
 
     def _validate_freezing(self):

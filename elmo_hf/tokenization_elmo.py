@@ -1,6 +1,7 @@
 """ElmoTokenizer: raw text or words in, rows of bytes (or word ids) out."""
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from .splitting_elmo import pre_tokenizer
 from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
 TRUNCATIONS = ("characters", "bytes")
+LONELY_SEPARATORS = re.compile("[\x1c-\x1f]")
 # What stands at padded positions.
 FILLERS = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1, "labels": -100}
 
@@ -215,7 +217,7 @@ class ElmoTokenizer(TokenizersBackend):
             numbers = _padded(numbers, *padding)
         elif return_tensors is not None and len({len(row) for row in rows}) == 1:
             numbers = np.stack(numbers)
-        tables = {"input_ids": self._table(list(index)[3:])}
+        tables = {"input_ids": self.word_table(list(index)[3:])}
         if return_lm_labels:
             unknown = self.word_lines[UNK]
             lines = [-100, *(self.word_lines.get(token, unknown) for token in list(index)[1:])]
@@ -225,7 +227,24 @@ class ElmoTokenizer(TokenizersBackend):
         data = {key: [table[some] for some in numbers] for key, table in tables.items()}
         return data, [(some != 0).astype(np.int64) for some in numbers]
 
-    def _table(self, words: list[str]) -> np.ndarray:
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoTokenizer
+        >>> ElmoTokenizer().split(["It's raining.", "Yes"])
+        [['It', "'s", 'raining', '.'], ['Yes']]
+
+        ```
+        """
+        # The splitting that Rust does, at ten times its speed; only these four are white space to Python alone.
+        if self.splitting == "whitespace" and not any(LONELY_SEPARATORS.search(text) for text in texts):
+            return [text.split() for text in texts]
+        return Texts(True, list(texts), None, False, False).rows(self._tokenizer.pre_tokenizer)
+
+    def word_table(self, words: list[str]) -> np.ndarray:
         """What the model reads for padding, `<S>`, `</S>`, and then for each of the words."""
         if self.word_input:
             unknown = self.word_lines[UNK]

@@ -16,12 +16,12 @@ import pytest
 from golden_files import GOLDEN
 
 import elmo_hf
-from elmo_hf import conversion
+from elmo_hf import conversion, pretraining
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
     module.name
-    for package in (elmo_hf, conversion)
+    for package in (elmo_hf, conversion, pretraining)
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
 )
 REMOTE = sorted((ROOT / "elmo_hf").glob("*_elmo.py"))
@@ -37,7 +37,7 @@ def test_doctests(name):
 def test_every_public_function_and_class_shows_how_it_is_used():
     without = [
         name
-        for package in (elmo_hf, conversion)
+        for package in (elmo_hf, conversion, pretraining)
         for name in package.__all__
         if name not in ("__version__",) and not (getattr(package, name).__doc__ or "").strip()
     ]

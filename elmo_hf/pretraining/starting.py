@@ -1,0 +1,121 @@
+"""What training starts from: a new model of some size, or a trained one with its vocabulary kept, extended or new."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.modeling_elmo import ElmoModel
+from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.word_rows_elmo import UNK
+
+# Sizes by name; the three published ones have the same convolutions.
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "character_cnn_filters": [[1, 16], [2, 32], [3, 48], [4, 32]],
+        "num_highway_layers": 1,
+        "projection_size": 64,
+        "cell_size": 256,
+    },
+    "small": {"num_highway_layers": 1, "projection_size": 128, "cell_size": 1024},
+    "medium": {"num_highway_layers": 1, "projection_size": 256, "cell_size": 2048},
+    "original": {},
+}
+
+
+def config_of_size(size: str | os.PathLike) -> ElmoConfig:
+    """The configuration of a size's name, or of a config.json.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.pretraining import config_of_size
+    >>> config_of_size("small").cell_size
+    1024
+
+    ```
+    """
+    if size in SIZES:
+        return ElmoConfig(**SIZES[os.fspath(size)])
+    if not Path(size).is_file():
+        raise ValueError(f"{size} is no size and no file; accepted are {', '.join(SIZES)} and a config.json.")
+    try:
+        return ElmoConfig(**json.loads(Path(size).read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"{size} is no configuration: {error}") from None
+
+
+def new_model(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoForPreTraining:
+    """An untrained language model over a vocabulary."""
+    return ElmoForPreTraining(_with_vocabulary(config, vocabulary))
+
+
+def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForPreTraining:
+    """A language model as it was saved, with the vocabulary that its tokenizer brings."""
+    config = ElmoConfig.from_pretrained(name)
+    if tokenizer.word_vocabulary is None or not config.vocab_size:
+        raise ValueError(
+            f"{name} has no vocabulary to predict words of; accepted are --new-vocab, which gives it the words of the "
+            "corpus, or a model that was converted with --vocabulary and --softmax."
+        )
+    model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
+    if any(key.startswith("softmax.") for key in report["missing_keys"]):
+        raise ValueError(f"{name} has no softmax over words; accepted is --new-vocab, which gives it a fresh one.")
+    rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
+    if rows != words:
+        raise ValueError(f"{name} has {rows:,} rows in its softmax, but {words:,} words in its vocabulary.")
+    return model
+
+
+def with_new_softmax(name: str | os.PathLike, vocabulary: Sequence[str]) -> ElmoForPreTraining:
+    """The biLM of a saved model, whatever it was saved as, under an untrained softmax over a vocabulary."""
+    config = ElmoConfig.from_pretrained(name)
+    if config.word_input:
+        raise ValueError(
+            f"{name} reads words of its own vocabulary; a new one fits only models that read characters. Accepted is "
+            "--extend-vocab."
+        )
+    body = ElmoModel.from_pretrained(name)
+    model = new_model(config, vocabulary)
+    model.elmo.load_state_dict(body.state_dict())
+    return model
+
+
+@torch.no_grad()
+def with_extended_vocabulary(
+    model: ElmoForPreTraining, vocabulary: Sequence[str], counts: np.ndarray
+) -> ElmoForPreTraining:
+    """The model with rows for the words that `vocabulary` has behind those that it knows.
+
+    Rows that were there stay bit for bit. Until now `<UNK>` stood for the new words: each begins as a copy of its row,
+    with the share of the probability that the word's count (`counts`, by line) has among the new ones.
+    """
+    before = model.config.vocab_size
+    if len(vocabulary) == before:
+        return model
+    unknown = list(vocabulary).index(UNK)
+    extended = new_model(model.config, vocabulary)
+    kept, state = model.state_dict(), extended.state_dict()
+    shares = torch.from_numpy(counts[before:] / max(counts[before:].sum(), 1)).clamp_(min=1e-12)
+    for name, table in kept.items():
+        grown = state[name]
+        rows = len(table)
+        grown[:rows] = table
+        if grown.shape != table.shape:
+            # The embedding's row 0 is no word.
+            grown[rows:] = table[unknown + rows - before]
+    state["softmax.bias"][before:] += shares.log().to(state["softmax.bias"])
+    return extended
+
+
+def _with_vocabulary(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoConfig:
+    changed = ElmoConfig.from_dict(config.to_dict())
+    changed.vocab_size = len(vocabulary)
+    changed.validate_architecture()
+    return changed

@@ -1,0 +1,209 @@
+"""ElmoPretrainer: transformers' Trainer over windows of text, with the state of the LSTMs carried along."""
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import reduce
+from safetensors import SafetensorError
+from torch.nn.parallel import DistributedDataParallel
+from transformers import PrinterCallback, Trainer, TrainingArguments
+
+from elmo_hf.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.lstm_elmo import States
+from elmo_hf.pretraining.checkpoints import read_position, write_position
+from elmo_hf.pretraining.evaluation import Losses, Perplexity, summed_losses
+from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
+from elmo_hf.pretraining.windows import TrainingWindows
+from elmo_hf.tokenization_elmo import ElmoTokenizer
+
+
+class ElmoPretrainer(Trainer):
+    """A Trainer for ElmoForPreTraining on `TrainingWindows`.
+
+    With `optim="adagrad"` the optimizer is the original's: `max_grad_norm` and the accumulator are meant for gradients
+    of unroll_steps * loss. Any other `optim`, with its schedule, is as in transformers.
+
+    Args:
+        model, args, tokenizer: what to train, and how.
+        windows: the text; its streams are divided among the processes.
+        held_out: sentences that `evaluate` takes the perplexity of.
+        facts: what a checkpoint says of its run, see `run_facts`.
+    """
+
+    def __init__(
+        self,
+        model: ElmoForPreTraining,
+        args: TrainingArguments,
+        windows: TrainingWindows,
+        tokenizer: ElmoTokenizer,
+        held_out: Sequence[str] = (),
+        facts: dict[str, Any] | None = None,
+        callbacks: list[Any] | None = None,
+    ):
+        if args.n_gpu > 1:
+            raise ValueError(f"There are {args.n_gpu} GPUs for one process; start one for each of them by torchrun.")
+        per_process, rest = divmod(windows.streams, args.world_size)
+        if rest:
+            raise ValueError(
+                f"{windows.streams} streams cannot be divided among {args.world_size} processes; accepted is a "
+                "--batch-size that is a multiple of their number."
+            )
+        # Windows follow each other: in order, none left out, each process its own rows.
+        args.train_sampling_strategy = "sequential"
+        args.dataloader_drop_last = True
+        args.remove_unused_columns = False
+        args.per_device_train_batch_size = per_process
+        self.original = args.optim == "adagrad"
+        # All other optimizers want gradients of every row.
+        self.sparse_names = model.use_sparse_gradients() if self.original else []
+        if self.sparse_names:
+            torch.sparse.check_sparse_tensor_invariants.disable()  # said aloud, or torch warns of it
+        if self.sparse_names and args.world_size > 1:
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
+        self.held_out, self.facts = list(held_out), facts or {}
+        self.past_states: States | None = None
+        self._losses = torch.zeros(3)  # sums of forward and backward loss since the last report, and of how many
+        self._reported: tuple[float, int] | None = None  # when the last report was, and after which step
+        self._paused = 0.0  # seconds since then that went into evaluation and checkpoints
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=windows,
+            data_collator=_as_it_is,
+            processing_class=tokenizer,
+            callbacks=callbacks,
+        )
+        if self.accelerator.num_processes != args.world_size:
+            raise ValueError(
+                f"There are {args.world_size} processes, but they do not train together; without GPUs, give "
+                "TrainingArguments use_cpu=True."
+            )
+        self.remove_callback(PrinterCallback)  # which prints dictionaries
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Words, boundaries included, that each direction reads between two updates, in all processes."""
+        windows = self.train_dataset
+        return windows.streams * windows.unroll_steps * self.args.gradient_accumulation_steps
+
+    # -- one step
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        if self._reported is None:
+            self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
+        inputs = {**inputs, "past_states": self.past_states}
+        loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
+        self.past_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
+        backward = output.forward_loss if output.backward_loss is None else output.backward_loss
+        self._losses += torch.stack([output.forward_loss, backward, torch.ones_like(backward)]).detach().cpu()
+        return (loss, output) if return_outputs else loss
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        if self.original and self.optimizer is None:
+            named = self.model.named_parameters()
+            trained = [parameter for name, parameter in named if not name.startswith("elmo.scalar_mix.")]
+            unroll_steps = self.train_dataset.unroll_steps
+            self.optimizer = original_adagrad(trained, self.args.learning_rate, unroll_steps)
+        return super().create_optimizer(model)
+
+    def _clip_grad_norm(self, model: Any) -> torch.Tensor:
+        if not self.original:
+            return super()._clip_grad_norm(model)
+        self.accelerator.unscale_gradients()
+        if self.args.world_size > 1:
+            for name in self.sparse_names:
+                share_sparse_gradient(self.model.get_parameter(name), self.accelerator)
+        # In units of the original, whose gradients are larger by this factor.
+        scale = self.train_dataset.unroll_steps
+        most = self.args.max_grad_norm or math.inf
+        return clip_by_global_norm(self.model, most / scale) * scale
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        if grad_norm is None and self.original:
+            return self._clip_grad_norm(model)
+        return super()._get_grad_norm(model, grad_norm)
+
+    # -- what is reported
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs |= self._progress()
+        super().log(logs, start_time)
+
+    def _progress(self) -> dict[str, float]:
+        """Perplexities since the last report (of sampled words, where words are sampled), speed and time left."""
+        forward, backward, count = reduce(self._losses.to(self.args.device), "sum").tolist()
+        self._losses.zero_()
+        found = {"forward_perplexity": math.exp(min(forward / max(count, 1), 700))}
+        if self.model.config.bidirectional:
+            found["backward_perplexity"] = math.exp(min(backward / max(count, 1), 700))
+        (before, step), now = self._reported, time.perf_counter()
+        seconds = (now - before - self._paused) / max(self.state.global_step - step, 1)
+        self._reported, self._paused = (now, self.state.global_step), 0.0
+        found["tokens_per_second"] = self.tokens_per_step / seconds
+        found["seconds_left"] = seconds * (self.state.max_steps - self.state.global_step)
+        return found
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Perplexity of the held-out sentences, or of others given as `eval_dataset`."""
+        start = time.perf_counter()
+        sentences = self.held_out if eval_dataset is None else list(eval_dataset)
+        mine = sentences[self.args.process_index :: self.args.world_size]
+        losses = summed_losses(self.model, self.processing_class, mine)
+        sums = torch.tensor([losses.forward, losses.backward, losses.predictions], dtype=torch.float64)
+        forward, backward, count = reduce(sums.to(self.args.device), "sum").tolist()
+        found = Perplexity.of(Losses(forward, backward, int(count)), self.model.config.bidirectional)
+        metrics = {f"{metric_key_prefix}_perplexity": found.average}
+        metrics |= {f"{metric_key_prefix}_loss": math.log(found.average)}
+        if self.model.config.bidirectional:
+            metrics |= {f"{metric_key_prefix}_forward_perplexity": found.forward}
+            metrics |= {f"{metric_key_prefix}_backward_perplexity": found.backward}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self._paused += time.perf_counter() - start
+        return metrics
+
+    # -- checkpoints
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        start = time.perf_counter()
+        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+        window = self.state.global_step * self.args.gradient_accumulation_steps
+        try:
+            # Before the rest: trainer_state.json, which comes last, says that all is there.
+            position = self.train_dataset.state(window)
+            write_position(folder, self.args.process_index, self.facts, position, self.past_states)
+            super()._save_checkpoint(model, trial)
+        except (OSError, RuntimeError, SafetensorError) as error:
+            raise OSError(
+                f"{folder} could not be written whole ({str(error).splitlines()[0]}). The checkpoint before it is as "
+                "it was; make room and go on with --resume."
+            ) from error
+        self._paused += time.perf_counter() - start
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            position, states = read_position(Path(checkpoint), self.args.process_index)
+            self.train_dataset.restore(position)
+            self.past_states = _to_device(states, self.args.device)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        self.past_states, self._reported = None, None
+        return super().train(*args, **kwargs)
+
+
+def _as_it_is(batch: dict[str, Any]) -> dict[str, Any]:
+    return batch  # TrainingWindows gives batches
+
+
+def _to_device(states: States | None, device: torch.device) -> States | None:
+    return None if states is None else tuple(tuple(part.to(device) for part in layer) for layer in states)

@@ -1,0 +1,119 @@
+"""Which words the softmax predicts: counted, sorted by frequency, and held against a corpus."""
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
+from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.word_rows_elmo import BOS, EOS, UNK
+
+SPECIALS = (BOS, EOS, UNK)
+# A vocabulary whose order agrees less than this with the corpus's counts is not sorted by frequency.
+LEAST_AGREEMENT = 0.3
+
+
+def build_vocabulary(
+    words: Iterable[str], counts: Iterable[int], min_count: int = 1, max_size: int | None = None
+) -> list[str]:
+    """`<S> </S> <UNK>` and then words from the most frequent on; equal counts in the order of the alphabet.
+
+    Args:
+        words, counts: each word and how often it occurs.
+        min_count: the least count of a word that is taken.
+        max_size: the most lines, the specials included.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.pretraining import build_vocabulary
+    >>> build_vocabulary(["b", "the", "a"], [2, 9, 2], max_size=5)
+    ['<S>', '</S>', '<UNK>', 'the', 'a']
+
+    ```
+    """
+    taken = sorted(
+        (-count, word)
+        for word, count in zip(words, counts, strict=True)
+        if count >= min_count and word not in SPECIALS + MARKS
+    )
+    vocabulary = [*SPECIALS, *(word for _, word in taken)][:max_size]
+    if len(vocabulary) <= len(SPECIALS):
+        raise ValueError(
+            f"No word of the corpus is in a vocabulary of at most {max_size} lines with a least count of {min_count}; "
+            "accepted are a lower --min-count and a higher --max-size."
+        )
+    return vocabulary
+
+
+def extend_vocabulary(vocabulary: Sequence[str], corpus: Corpus, min_count: int, max_size: int | None) -> list[str]:
+    """The vocabulary as it is, and behind it what the corpus has more, from the most frequent on."""
+    known = set(vocabulary)
+    words, counts = corpus.words, corpus.counts.tolist()
+    try:
+        found = build_vocabulary(words, counts, min_count)[len(SPECIALS) :]
+    except ValueError:
+        found = []
+    return [*vocabulary, *(word for word in found if word not in known)][: max(max_size or 2**62, len(vocabulary))]
+
+
+def line_counts(vocabulary: Sequence[str], corpus: Corpus) -> np.ndarray:
+    """How often each line of the vocabulary occurs in the corpus; `<UNK>` stands for all other words."""
+    lines = {word: line for line, word in enumerate(vocabulary)}
+    found = np.zeros(len(vocabulary), np.int64)
+    places = np.array([lines.get(word, lines[UNK]) for word in corpus.words], np.int64)
+    np.add.at(found, places[BEGIN:], corpus.counts[BEGIN:])
+    return found
+
+
+def coverage(vocabulary: Sequence[str], corpus: Corpus) -> str:
+    """A sentence on how much of the corpus the vocabulary knows."""
+    counts = line_counts(vocabulary, corpus)
+    known = corpus.num_words - int(counts[list(vocabulary).index(UNK)])
+    return (
+        f"{len(vocabulary):,} lines; the corpus has {len(corpus.counts) - len(MARKS):,} different words in "
+        f"{corpus.num_words:,}, of which {known / corpus.num_words:.2%} are in the vocabulary"
+    )
+
+
+def agreement_with_counts(vocabulary: Sequence[str], corpus: Corpus) -> float:
+    """Rank correlation, from -1 to 1, of the lines with the corpus's counts, over the words that the corpus has."""
+    counts = line_counts(vocabulary, corpus)
+    lines = np.array([n for n, word in enumerate(vocabulary) if word not in SPECIALS and counts[n]], np.int64)
+    if len(lines) < 3:
+        return 1.0
+    _, places, sizes = np.unique(-counts[lines], return_inverse=True, return_counts=True)
+    ranks = (sizes.cumsum() - (sizes - 1) / 2)[places]  # equal counts share the mean of their ranks
+    if len(sizes) == 1:
+        return 1.0  # any order agrees
+    return float(np.corrcoef(np.arange(len(lines)), ranks)[0, 1])
+
+
+def check_order(vocabulary: Sequence[str], corpus: Corpus):
+    """Warns where sampling, which takes early lines for frequent words, would go wrong."""
+    agreement = agreement_with_counts(vocabulary, corpus)
+    if agreement < LEAST_AGREEMENT:
+        warnings.warn(
+            f"The vocabulary is in another order than the corpus's counts (rank correlation {agreement:.2f} over the "
+            "words that both have; 1 is the same order). The sampled softmax takes early lines for frequent words: "
+            "sort the vocabulary by frequency, or train with --num-sampled 0.",
+            stacklevel=2,
+        )
+
+
+def unigram_perplexity(lines: Sequence[str], tokenizer: ElmoTokenizer, corpus: Corpus) -> float:
+    """Perplexity of a text under the frequencies of the corpus alone: what a language model has to beat.
+
+    A sentence's words and one boundary count, as they do for a direction of the biLM.
+    """
+    counts = line_counts(tokenizer.word_vocabulary, corpus) + 1.0  # so that nothing is impossible
+    word_lines = tokenizer.word_lines
+    counts[word_lines[BOS]] = 0.0  # each direction predicts one of the two boundaries
+    logs = np.log(np.maximum(counts, 1e-300)) - math.log(counts.sum())
+    total, number = 0.0, 0
+    for words in tokenizer.split(list(lines)):
+        total -= sum(logs[word_lines.get(word, word_lines[UNK])] for word in words) + logs[word_lines[EOS]]
+        number += len(words) + 1
+    return math.exp(total / number)

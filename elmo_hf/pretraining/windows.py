@@ -1,0 +1,267 @@
+"""Training windows: sentences dealt to rows, row after row, as the original packs them.
+
+`rows` rows of `steps` tokens make a window. A row that runs dry pulls the next sentence from one stream that all rows
+share; a row goes on in the next window where it stopped. Which sentence comes where follows from lengths alone, so
+that each process packs all rows and reads the text of its own.
+"""
+
+import math
+import uuid
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.pretraining.corpus import MARKS, Corpus
+from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.word_rows_elmo import UNK
+
+SENTENCES_AT_ONCE = 4096
+# States of the packer that are kept: the loader reads ahead of the step that a checkpoint is made at.
+STATES_KEPT = 16
+
+
+class Segment(NamedTuple):
+    """Some predictions of a sentence: `number` of them from `start` on."""
+
+    sentence: int
+    start: int
+    number: int
+
+
+class Packer:
+    """Deals sentences to rows; `stream(k)` gives the k-th sentence and its predictions, or None at the end.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.pretraining import Packer
+    >>> lengths = [3, 2, 4]
+    >>> packer = Packer(lambda k: (k, lengths[k]) if k < len(lengths) else None, rows=2, steps=2)
+    >>> for row in packer.next():
+    ...     print([tuple(segment) for segment in row])
+    [(0, 0, 2)]
+    [(1, 0, 2)]
+    >>> packer.next() is None  # the first row ends its sentence and pulls the third; nothing is left for the second
+    True
+
+    ```
+    """
+
+    def __init__(self, stream: Callable[[int], tuple[int, int] | None], rows: int, steps: int):
+        self.stream, self.rows, self.steps = stream, rows, steps
+        self.window, self.taken = 0, 0
+        self.current: list[Segment] = [Segment(-1, 0, 0)] * rows  # what is left of each row's sentence
+
+    def next(self) -> list[list[Segment]] | None:
+        """The next window, row by row; None when the stream cannot fill it, which drops it."""
+        window = []
+        for row in range(self.rows):
+            window.append([])
+            free = self.steps
+            while free:
+                sentence, start, left = self.current[row]
+                if not left:
+                    pulled = self.stream(self.taken)
+                    if pulled is None:
+                        return None
+                    self.taken += 1
+                    sentence, start, left = pulled[0], 0, pulled[1]
+                number = min(left, free)
+                window[row].append(Segment(sentence, start, number))
+                self.current[row] = Segment(sentence, start + number, left - number)
+                free -= number
+        self.window += 1
+        return window
+
+    def state(self) -> dict[str, Any]:
+        """Where the packer is, as JSON can hold it."""
+        return {"window": self.window, "taken": self.taken, "current": [list(one) for one in self.current]}
+
+    def restore(self, state: dict[str, Any]):
+        self.window, self.taken = state["window"], state["taken"]
+        self.current = [Segment(*one) for one in state["current"]]
+
+
+class SentenceStream:
+    """The sentences of a corpus over and over, each pass in an order of its own that no memory has to hold."""
+
+    def __init__(self, corpus: Corpus, seed: int, shuffle: bool = True):
+        self.corpus, self.seed, self.shuffle = corpus, seed, shuffle
+        self._block, self._pulled = (-1, -1), []
+
+    def __call__(self, k: int) -> tuple[int, int]:
+        number, place = divmod(k, self.corpus.num_sentences)
+        block = number, place // SENTENCES_AT_ONCE
+        if block != self._block:
+            self._block, self._pulled = block, self._pull(*block)
+        return self._pulled[place % SENTENCES_AT_ONCE]
+
+    def _pull(self, number: int, block: int) -> list[tuple[int, int]]:
+        """Some sentences of a pass with their predictions."""
+        size, start = self.corpus.num_sentences, block * SENTENCES_AT_ONCE
+        sentences = np.arange(start, min(start + SENTENCES_AT_ONCE, size))
+        if self.shuffle:
+            sentences = permuted(sentences, size, [self.seed, number])
+        return list(zip(sentences.tolist(), self.corpus.pairs(sentences).tolist(), strict=True))
+
+
+def permuted(places: np.ndarray, size: int, seed: list[int]) -> np.ndarray:
+    """What stands at `places` of a random order of 0 .. size - 1, without making that order.
+
+    Four rounds of a Feistel network permute the numbers of an even number of bits; a result that is too large is
+    permuted again until it is not.
+
+    Example:
+
+    ```python
+    >>> import numpy as np
+    >>> from elmo_hf.pretraining.windows import permuted
+    >>> sorted(permuted(np.arange(5), 5, [0]).tolist())
+    [0, 1, 2, 3, 4]
+
+    ```
+    """
+    half = max(1, math.ceil(math.log2(max(size, 2)) / 2))
+    mask = np.uint64(2**half - 1)
+    keys = np.random.default_rng(seed).integers(0, 2**63, 4).astype(np.uint64)
+    result, todo = places.astype(np.uint64), np.ones(len(places), bool)
+    while todo.any():
+        left, right = result[todo] >> np.uint64(half), result[todo] & mask
+        for key in keys:
+            mixed = (right + key) * np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+            left, right = right, left ^ ((mixed >> np.uint64(32)) & mask)
+        result[todo] = (left << np.uint64(half)) | right
+        todo = result >= size
+    return result.astype(np.int64)
+
+
+class TrainingWindows(torch.utils.data.Dataset):
+    """A dataset for sequential sampling: item `window * streams + row` is one row of a window.
+
+    An epoch is a pass over the corpus: as many windows as it has predictions for. Rows go on from pass to pass.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        tokenizer: ElmoTokenizer,
+        config: ElmoConfig,
+        streams: int = 128,
+        unroll_steps: int = 20,
+        seed: int = 0,
+        shuffle: bool = True,
+    ):
+        self.corpus, self.streams, self.unroll_steps = corpus, streams, unroll_steps
+        self.bidirectional = config.bidirectional
+        self.windows_in_a_pass = corpus.num_pairs // (streams * unroll_steps)
+        if not self.windows_in_a_pass:
+            raise ValueError(
+                f"The corpus has {corpus.num_pairs:,} predictions, but one window of {streams} streams by "
+                f"{unroll_steps} steps takes {streams * unroll_steps:,}; accepted is a smaller --batch-size."
+            )
+        self.inputs, self.lines = _tables(corpus, tokenizer)
+        self.epoch = 0
+        self._packer = Packer(SentenceStream(corpus, seed, shuffle), streams, unroll_steps)
+        self._states: deque[dict[str, Any]] = deque(maxlen=STATES_KEPT)
+        self._packed: tuple[int, Any] = (-1, None)
+
+    def __len__(self) -> int:
+        return self.windows_in_a_pass * self.streams
+
+    def set_epoch(self, epoch: int):
+        """The pass that the items count from; Trainer calls it."""
+        self.epoch = epoch
+
+    def state(self, window: int) -> dict[str, Any] | None:
+        """Where the packer was before this window, if that is not too long ago: a shortcut for `restore`."""
+        return next((state for state in self._states if state["window"] == window), None)
+
+    def restore(self, state: dict[str, Any] | None):
+        """Go on from a state. Without one, or for an earlier window, the packer starts anew, which only takes time."""
+        if state is not None:
+            self._packer.restore(state)
+
+    def __getitem__(self, item: int) -> dict[str, torch.Tensor]:
+        return self.__getitems__([item])
+
+    def __getitems__(self, items: list[int]) -> dict[str, torch.Tensor]:
+        """Rows of one window as a batch."""
+        windows = {item // self.streams for item in items}
+        if len(windows) != 1:
+            raise ValueError(
+                f"A batch has rows of {len(windows)} windows; accepted are batches that divide {self.streams} "
+                "streams evenly, sampled in order (train_sampling_strategy='sequential')."
+            )
+        window = self.window(self.epoch * self.windows_in_a_pass + windows.pop())
+        return self._batch([window[item % self.streams] for item in items])
+
+    def window(self, number: int) -> list[list[Segment]]:
+        """The segments of each row of a window, counted from the beginning of training."""
+        if self._packed[0] == number:
+            return self._packed[1]
+        if number < self._packer.window:
+            self._packer = Packer(self._packer.stream, self.streams, self.unroll_steps)
+        while self._packer.window <= number:
+            self._states.append(self._packer.state())
+            packed = self._packer.next()
+        self._packed = (number, packed)
+        return packed
+
+    def _batch(self, rows: list[list[Segment]]) -> dict[str, torch.Tensor]:
+        shape = (len(rows), self.unroll_steps)
+        names = ["input_ids", "labels"]
+        if self.bidirectional:
+            names += ["backward_input_ids", "backward_labels"]
+        words = {name: np.empty(shape, np.int64) for name in names}  # numbers of the corpus
+        for row, segments in enumerate(rows):
+            place = 0
+            for sentence, start, number in segments:
+                here, text = slice(place, place + number), self.corpus.sentence(sentence)
+                words["input_ids"][row, here] = text[start : start + number]
+                words["labels"][row, here] = text[start + 1 : start + number + 1]
+                if self.bidirectional:
+                    text = text[::-1]
+                    words["backward_input_ids"][row, here] = text[start : start + number]
+                    words["backward_labels"][row, here] = text[start + 1 : start + number + 1]
+                place += number
+        return {name: self._model_ids(name, numbers) for name, numbers in words.items()} | (
+            {} if self.bidirectional else {"labels_are_targets": True}
+        )
+
+    def _model_ids(self, name: str, words: np.ndarray) -> torch.Tensor:
+        table = self.lines if name.endswith("labels") else self.inputs
+        return torch.from_numpy(table[words].astype(np.int64))
+
+
+def _tables(corpus: Corpus, tokenizer: ElmoTokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """What each word of the corpus is as input, (words, C) or (words,), and as line of the vocabulary."""
+    words = corpus.words[len(MARKS) :]
+    # Read through a file: rows of characters are large where the corpus has many different words.
+    path = corpus.folder / f"inputs-{tokenizer.max_characters_per_token}-{tokenizer.word_truncation}.npy"
+    if tokenizer.word_input:
+        inputs = tokenizer.word_table(words)
+    else:
+        if not path.exists():
+            _write_rows(path, words, tokenizer)
+        inputs = np.load(path, mmap_mode="r")
+    unknown = tokenizer.word_lines[UNK]
+    lines = [-100, *(tokenizer.word_lines.get(word, unknown) for word in corpus.words[1:])]
+    return inputs, np.array(lines, np.int32)
+
+
+def _write_rows(path: Path, words: list[str], tokenizer: ElmoTokenizer):
+    shape = (len(MARKS) + len(words), tokenizer.max_characters_per_token)
+    unfinished = path.with_suffix(f".{uuid.uuid4().hex}")  # another machine may write the same
+    rows = np.lib.format.open_memmap(unfinished, "w+", np.int16, shape)
+    rows[: len(MARKS)] = tokenizer.word_table([])
+    for start in range(0, len(words), SENTENCES_AT_ONCE):
+        some = words[start : start + SENTENCES_AT_ONCE]
+        rows[len(MARKS) + start :][: len(some)] = tokenizer.word_table(some)[len(MARKS) :]
+    rows.flush()
+    unfinished.replace(path)

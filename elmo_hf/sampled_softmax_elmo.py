@@ -1,0 +1,146 @@
+"""The loss over a large vocabulary: all words in parts that fit in memory, or a sample of words.
+
+Sampling is that of the original (TensorFlow's sampled softmax): words are drawn without replacement from a log-uniform
+distribution over lines of the vocabulary, which is why a vocabulary has to be sorted by frequency.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+# Logits that exist at one time: 64 MB.
+LOGITS_AT_ONCE = 2**24
+
+
+def log_uniform(words: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    """Probability of each line k of a vocabulary in one draw: log((k + 2) / (k + 1)) / log(vocabulary + 1)."""
+    return torch.log1p(1 / (words.double() + 1)) / math.log(vocabulary + 1)
+
+
+def draw_words(number: int, vocabulary: int) -> tuple[torch.Tensor, int]:
+    """Draws until `number` different lines have come; returns these, sorted, and how many draws it took.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf.sampled_softmax_elmo import draw_words
+    >>> words, tries = draw_words(3, vocabulary=3)
+    >>> words.tolist(), tries >= 3
+    ([0, 1, 2], True)
+
+    ```
+    """
+    if not 1 <= number <= vocabulary:
+        raise ValueError(f"{number} different words cannot be drawn from a vocabulary of {vocabulary}.")
+    draws = torch.empty(0, dtype=torch.long)
+    while True:
+        fresh = torch.exp(torch.rand(max(4 * number, 64), dtype=torch.float64) * math.log(vocabulary + 1))
+        draws = torch.cat([draws, (fresh.long() - 1).clamp_(0, vocabulary - 1)])
+        ordered, places = torch.sort(draws, stable=True)
+        first = torch.ones_like(ordered, dtype=torch.bool)  # where a line comes for the first time
+        first[1:] = ordered[1:] != ordered[:-1]
+        words, arrivals = ordered[first], places[first]
+        if len(words) >= number:
+            last = arrivals.kthvalue(number).values
+            return words[arrivals <= last], int(last) + 1
+
+
+def log_expected_counts(words: torch.Tensor, vocabulary: int, tries: int) -> torch.Tensor:
+    """Log of how often each line is expected among what `tries` draws brought: 1 - (1 - p)^tries."""
+    return torch.log(-torch.expm1(tries * torch.log1p(-log_uniform(words, vocabulary)))).float()
+
+
+def full_nll(rows: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Sum of the negative log likelihoods of `targets` (N,) over all words: rows (N, P), weight (V, P), bias (V,)."""
+    return _Nll.apply(rows, weight, bias, None, targets, None, torch.is_grad_enabled())
+
+
+def sampled_nll(
+    rows: torch.Tensor,
+    targets: torch.Tensor,
+    weights: tuple[torch.Tensor, torch.Tensor],
+    biases: tuple[torch.Tensor, torch.Tensor],
+    words: torch.Tensor,
+    corrections: tuple[torch.Tensor, torch.Tensor],
+) -> torch.Tensor:
+    """Sum of the negative log likelihoods of `targets` (N,) among themselves and the words drawn.
+
+    Args:
+        rows: (N, P).
+        targets, words: lines of the vocabulary, (N,) and (n,); `words` sorted and different.
+        weights, biases: those of the targets (N, P), (N,) and of the words drawn (n, P), (n,).
+        corrections: the log of their expected counts, (N,) and (n,).
+    """
+    own = (rows * weights[0]).sum(-1).float() + biases[0] - corrections[0]
+    # Where a word drawn is the target itself, it does not count a second time.
+    places = torch.searchsorted(words, targets).clamp_(max=len(words) - 1)
+    hits = torch.where(words[places] == targets, places, -1)
+    return _Nll.apply(rows, weights[1], biases[1] - corrections[1], own, None, hits, torch.is_grad_enabled())
+
+
+class _Nll(torch.autograd.Function):
+    """Sum over rows of log(sum of exp of all logits) - own logit, and its gradients in the same pass.
+
+    The gradient of logits is known as soon as they are: computing it there and then keeps no logits for later and
+    computes none twice. `own` are the targets' logits where these are no candidates; otherwise `targets` says which
+    candidate each row's target is. `hits` names a candidate to leave out of a row, -1 for none.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: torch.Tensor,  # (N, P)
+        weight: torch.Tensor,  # (K, P)
+        bias: torch.Tensor,  # (K,)
+        own: torch.Tensor | None,  # (N,)
+        targets: torch.Tensor | None,  # (N,)
+        hits: torch.Tensor | None,  # (N,)
+        wanted: bool,
+    ) -> torch.Tensor:
+        total = rows.new_zeros((), dtype=torch.float32)
+        needed = [wanted and need for need in ctx.needs_input_grad[:4]]
+        gradients = [torch.zeros_like(x) if need else None for x, need in zip((rows, weight, bias, own), needed)]  # noqa: B905
+        size = max(1, LOGITS_AT_ONCE // len(weight))
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            some = rows[part]
+            logits = F.linear(some, weight).float().add_(bias)  # (size, K)
+            if own is None:
+                here = (torch.arange(len(some), device=rows.device), targets[part])
+                normal, truth = logits.logsumexp(-1), logits[here]
+            else:
+                found = (hits[part] >= 0).nonzero().squeeze(1)
+                logits[found, hits[part][found]] = -torch.inf
+                truth = own[part]
+                normal = torch.logaddexp(logits.logsumexp(-1), truth)
+            total += (normal - truth).sum()
+            if any(needed):
+                shares = logits.sub_(normal[:, None]).exp_()  # (size, K), the gradient of the logits
+                if own is None:
+                    shares[here] -= 1
+                elif needed[3]:
+                    gradients[3][part] = torch.exp(truth - normal) - 1
+                _add_gradients(gradients, part, some, weight, shares)
+        ctx.gradients = gradients
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        scaled = [None if one is None else one * gradient.to(one.dtype) for one in ctx.gradients]
+        return *scaled, None, None, None
+
+
+def _add_gradients(
+    gradients: list[torch.Tensor | None], part: slice, rows: torch.Tensor, weight: torch.Tensor, shares: torch.Tensor
+):
+    """Adds what `shares`, the gradient of the logits of `part`, means for rows, weight and bias."""
+    if gradients[2] is not None:
+        gradients[2] += shares.sum(0)
+    shares = shares.to(weight.dtype)
+    if gradients[0] is not None:
+        gradients[0][part] = shares @ weight
+    if gradients[1] is not None:
+        gradients[1].addmm_(shares.t(), rows)

@@ -1,0 +1,189 @@
+"""Whole runs: from text to a model that loads, tuning in its three ways, and what is wrong with what was given."""
+
+import json
+import re
+import sys
+
+import pytest
+import torch
+from datasets import Dataset
+from transformers import set_seed
+
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer, cli
+from elmo_hf.pretraining import Settings, evaluate, pretrain
+from elmo_hf.pretraining.starting import with_extended_vocabulary
+
+SIZES = {
+    "character_cnn_filters": [[1, 4], [2, 6]],
+    "projection_size": 8,
+    "cell_size": 12,
+    "num_highway_layers": 1,
+    "max_characters_per_token": 12,
+}
+WORDS = "the cat sat on a mat and saw another dog there".split()
+LINES = [" ".join(WORDS[k * 7 % 11 :][: 2 + k % 6] + WORDS[: k % 5]) for k in range(60)]
+DOMAIN = [line.replace("cat", "enzyme").replace("dog", "protein") for line in LINES]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that pretrains a small model on lines; gives the folder, perplexities, and what was said."""
+    (tmp_path / "config.json").write_text(json.dumps(SIZES))
+
+    def pretrained(lines, name="run", **settings):
+        path = tmp_path / f"{name}.txt"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        said = []
+        given = {"files": [str(path)], "size": str(tmp_path / "config.json"), "min_count": 1, "batch_size": 4}
+        given |= {"unroll_steps": 5, "epochs": 2, "held_out": [str(path)], **settings}
+        found = pretrain(Settings(tmp_path / name, **given), write=said.append)
+        return tmp_path / name, found, "\n".join(said)
+
+    return pretrained
+
+
+@pytest.fixture
+def base(run):
+    return run(LINES, "base", epochs=10)[0]
+
+
+def load(folder):
+    return ElmoForPreTraining.from_pretrained(folder), ElmoTokenizer.from_pretrained(folder)
+
+
+def test_from_text_to_a_model(run):
+    folder, found, said = run(LINES)
+    model, tokenizer = load(folder)
+    assert tokenizer.word_vocabulary[:3] == ["<S>", "</S>", "<UNK>"] and tokenizer.splitting == "whitespace"
+    assert found["after"] < found["before"]
+    assert evaluate(model, tokenizer, LINES).average == pytest.approx(found["after"], rel=1e-5)
+    assert re.search(r"vocabulary: 14 lines; the corpus has 11 different words in .* 100\.00% are in", said)
+    assert "from word frequencies alone" in said and f"before: {found['before']:.1f}, after:" in said
+    assert ElmoModel.from_pretrained(folder).config.vocab_size == 14
+    assert ElmoForTokenClassification.from_pretrained(folder, num_labels=2).config.num_labels == 2
+
+
+def test_a_dataset_on_disk(run, tmp_path):
+    Dataset.from_dict({"body": ["\n".join(LINES[:30]), "\n".join(LINES[30:])]}).save_to_disk(tmp_path / "data")
+    expected = run(LINES, "files")[1]
+    found = run(LINES, "set", files=[], dataset=str(tmp_path / "data"), dataset_column="body")[1]
+    assert found == expected
+
+
+def test_words_as_input(run, tmp_path):
+    config = {**SIZES, "word_input": True, "vocab_size": 5, "share_embedding_softmax": True}
+    (tmp_path / "words.json").write_text(json.dumps(config))
+    folder, found, _ = run(LINES, size=str(tmp_path / "words.json"), num_sampled=4)
+    assert found["after"] < found["before"]
+    assert load(folder)[0].config.vocab_size == 14
+    extended, _, said = run(DOMAIN, "extended", start=str(folder), extend_vocab=True)
+    assert "new words: 2" in said and load(extended)[1].word_input
+
+
+def test_tuning_with_the_vocabulary_kept(run, base):
+    folder, found, said = run(DOMAIN, "tuned", start=str(base))
+    assert found["after"] < found["before"]
+    assert load(folder)[1].word_vocabulary == load(base)[1].word_vocabulary
+
+
+def test_tuning_with_the_vocabulary_extended(run, base):
+    folder, found, said = run(DOMAIN, "tuned", start=str(base), extend_vocab=True)
+    before, after = load(base)[1].word_vocabulary, load(folder)[1].word_vocabulary
+    assert after[: len(before)] == before and set(after[len(before) :]) == {"enzyme", "protein"}
+    assert "new words: 2" in said and found["after"] < found["before"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"word_input": True}, {"word_input": True, "share_embedding_softmax": True}])
+def test_kept_rows_stay_bit_for_bit_and_new_ones_share_what_unknown_had(settings):
+    set_seed(0)
+    words = ["<S>", "</S>", "<UNK>", "a", "b"]
+    model = ElmoForPreTraining(ElmoConfig(**SIZES, vocab_size=5, **settings)).eval()
+    torch.nn.init.normal_(model.softmax.bias)
+    counts = torch.tensor([9, 9, 9, 9, 9, 3, 1]).numpy()
+    extended = with_extended_vocabulary(model, [*words, "c", "d"], counts).eval()
+    kept, grown = model.state_dict(), extended.state_dict()
+    assert kept.keys() == grown.keys()
+    for name, table in kept.items():
+        assert torch.equal(grown[name][: len(table)], table), name
+    x = torch.randn(8)
+    old, new = model.softmax(x).exp(), extended.softmax(x).exp()
+    torch.testing.assert_close(new[:5], old)
+    torch.testing.assert_close(new[5:], old[2] * torch.tensor([0.75, 0.25]))
+
+
+def test_tuning_a_model_without_softmax(run, base, tmp_path):
+    body = ElmoModel.from_pretrained(base)
+    body.config.vocab_size = 0
+    body.save_pretrained(tmp_path / "body")
+    ElmoTokenizer("whitespace", max_characters_per_token=12).save_pretrained(tmp_path / "body")
+    with pytest.raises(ValueError, match="has no vocabulary to predict words of; accepted are --new-vocab"):
+        run(DOMAIN, "refused", start=str(tmp_path / "body"))
+    start = str(tmp_path / "body")
+    frozen, _, _ = run(DOMAIN, "frozen", start=start, new_vocab=True, freeze_steps=5, stop_after="5")
+    for name, value in ElmoModel.from_pretrained(frozen).state_dict().items():
+        assert torch.equal(value, body.state_dict()[name]), name
+    tuned, found, _ = run(DOMAIN, "tuned", start=start, new_vocab=True, freeze_steps=5)
+    assert found["after"] < found["before"] and "enzyme" in load(tuned)[1].word_lines
+    assert not load(tuned)[0].config.freeze_bilm
+
+
+def test_wrong_settings_are_explained(run, base, tmp_path):
+    for message, settings in {
+        "either FILES or a --dataset": {"dataset": "x"},
+        "The optimizer is 'sgd'; accepted are adagrad, adamw": {"optimizer": "sgd"},
+        "give --from": {"new_vocab": True},
+        "exclude each other": {"start": str(base), "new_vocab": True, "extend_vocab": True},
+        "needs --new-vocab": {"start": str(base), "vocabulary": "x"},
+        "is no size and no file; accepted are tiny, small": {"size": "huge"},
+        "takes 5,000; accepted is a smaller --batch-size": {"batch_size": 1000},
+        "is no interval": {"save_every": "often"},
+        "has no line <S>": {"vocabulary": str(tmp_path / "base.txt")},
+        "There is no file": {"files": ["nothing.txt"]},
+        "from 1 to below vocab_size": {"num_sampled": 14},
+    }.items():
+        with pytest.raises(Exception, match=re.escape(message).replace("has\\ no", "has no")):
+            run(LINES, **settings)
+
+
+def test_bad_text(run, tmp_path):
+    with pytest.warns(UserWarning, match="holds no text"), pytest.raises(ValueError, match="The corpus is empty"):
+        run(["", "  "], held_out=[])
+    (tmp_path / "bad.txt").write_bytes("\n".join(LINES).encode() + b"\nnot \xff text\n")
+    with pytest.raises(ValueError, match=rf"bad\.txt, line {len(LINES) + 1}: not UTF-8"):
+        run(LINES, files=[str(tmp_path / "bad.txt")])
+    run(LINES, "replaced", files=[str(tmp_path / "bad.txt")], errors="replace")
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.warns(UserWarning, match=r"empty\.txt holds no text"):
+        run(LINES, "with-empty", files=[str(tmp_path / "empty.txt"), str(tmp_path / "bad.txt")], errors="ignore")
+    run([*LINES, "", " ".join(["word"] * 2000)], "long", stop_after="3", held_out=[])
+
+
+def test_a_vocabulary_in_another_order_is_warned_of(run, tmp_path):
+    text = [" ".join([f"w{k:03}"] * (60 - k)) for k in range(50)]
+    (tmp_path / "words.txt").write_text("\n".join(["<S>", "</S>", "<UNK>", *(f"w{k:03}" for k in range(49, -1, -1))]))
+    with pytest.warns(UserWarning, match=r"another order than the corpus's counts \(rank correlation -1\.00"):
+        run(text, "a", vocabulary=str(tmp_path / "words.txt"), num_sampled=5, epochs=1)
+    run(text, "b", vocabulary=str(tmp_path / "words.txt"), epochs=1)  # all words: any order is right
+
+
+def command(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["elmo-hf", "pretrain", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    printed = capsys.readouterr()
+    return end.value.code, printed.out, printed.err
+
+
+def test_the_command_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("warnings.showwarning", lambda *args, **kwargs: None)
+    code, out, _ = command(monkeypatch, capsys, "--help")
+    for option in Settings.__dataclass_fields__:
+        name = {"files": "FILES", "start": "--from"}.get(option, f"--{option.replace('_', '-')}")
+        assert name in out, name
+    (tmp_path / "text.txt").write_text("\n".join(LINES))
+    (tmp_path / "config.json").write_text(json.dumps(SIZES))
+    options = ["--size", tmp_path / "config.json", "--batch-size", 4, "--unroll-steps", 5, "--epochs", 1]
+    code, out, err = command(monkeypatch, capsys, tmp_path / "text.txt", "-o", tmp_path / "model", *options)
+    assert code == 0 and "tokens/s" not in out and "saved:" in out
+    code, _, err = command(monkeypatch, capsys, tmp_path / "none.txt", "-o", tmp_path / "other")
+    assert code == 1 and err.startswith("Error: There is no file")

@@ -1,0 +1,201 @@
+"""The trainer: the original's update, state carried along, sparse and dense the same, freezing, what it reports."""
+
+import copy
+import json
+
+import pytest
+import torch
+from transformers import TrainerCallback, TrainingArguments, set_seed
+
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows, build_vocabulary
+from elmo_hf.pretraining.callbacks import FrozenAtFirst, Interval, Report, Rhythm
+
+SIZES = {
+    "character_cnn_filters": [[1, 4], [2, 6]],
+    "projection_size": 8,
+    "cell_size": 12,
+    "num_highway_layers": 1,
+    "max_characters_per_token": 12,
+}
+STREAMS, STEPS = 4, 5
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    words = "the cat sat on a mat and saw another dog there".split()
+    lines = [" ".join(words[k * 7 % 11 :][: 2 + k % 6] + words[: k % 5]) for k in range(60)]
+    return Corpus.write(lines, tmp_path_factory.mktemp("text") / "corpus", ElmoTokenizer("whitespace"))
+
+
+@pytest.fixture
+def make(corpus, tmp_path):
+    """A trainer of a small model; keywords are those of the configuration and of TrainingArguments."""
+
+    def trainer(callbacks=(), held_out=(), **settings):
+        set_seed(0)
+        words = build_vocabulary(corpus.words, corpus.counts.tolist())
+        names = set(ElmoConfig.__dataclass_fields__)
+        changes = {key: value for key, value in settings.items() if key in names}
+        config = ElmoConfig(**SIZES, vocab_size=len(words), **{"dropout": 0.0, **changes})
+        arguments = {
+            "optim": "adagrad",
+            "learning_rate": 0.2,
+            "lr_scheduler_type": "constant",
+            "max_grad_norm": 10.0,
+            "max_steps": 6,
+            "save_strategy": "no",
+            "report_to": "none",
+            "logging_steps": 2,
+            "use_cpu": True,
+            "disable_tqdm": True,
+            "dataloader_pin_memory": False,
+            **{key: value for key, value in settings.items() if key not in names},
+        }
+        tokenizer = ElmoTokenizer(
+            "whitespace", word_vocabulary=words, max_characters_per_token=12, word_input=config.word_input
+        )
+        windows = TrainingWindows(corpus, tokenizer, config, STREAMS, STEPS)
+        arguments = TrainingArguments(str(tmp_path / "run"), **arguments)
+        model = ElmoForPreTraining(config)
+        return ElmoPretrainer(model, arguments, windows, tokenizer, held_out, callbacks=list(callbacks))
+
+    return trainer
+
+
+def original_training(model, windows, steps, clip=10.0, lr=0.2):
+    """The original's loop, restated: gradients of unroll_steps * loss, global norm, accumulators from 1."""
+    parameters = {name: p for name, p in model.named_parameters() if "scalar_mix" not in name}
+    sums, states, norms = {name: torch.ones_like(p) for name, p in parameters.items()}, None, []
+    model.train()
+    for step in range(steps):
+        windows.set_epoch(step // windows.windows_in_a_pass)
+        first = step % windows.windows_in_a_pass * STREAMS
+        output = model(**windows.__getitems__(list(range(first, first + STREAMS))), past_states=states)
+        states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
+        gradients = dict(
+            zip(parameters, torch.autograd.grad(STEPS * output.loss, list(parameters.values())), strict=True)
+        )
+        norm = torch.sqrt(sum((g**2).sum() for g in gradients.values()))
+        norms.append(float(norm))
+        with torch.no_grad():
+            for name, p in parameters.items():
+                g = gradients[name] * min(1.0, clip / float(norm))
+                sums[name] += g**2
+                p -= lr * g / torch.sqrt(sums[name])
+    return norms
+
+
+@pytest.mark.parametrize("clip", [10.0, 0.7])
+def test_updates_are_the_originals(make, clip):
+    trainer = make(max_grad_norm=clip, logging_steps=1, max_steps=30)
+    plain = copy.deepcopy(trainer.model)
+    norms = original_training(plain, copy.copy(trainer.train_dataset), 30, clip)
+    trainer.train()
+    assert max(norms) > clip or clip == 10.0
+    reported = [log["grad_norm"] for log in trainer.state.log_history if "grad_norm" in log]
+    torch.testing.assert_close(reported, norms, rtol=1e-3, atol=1e-4)
+    for name, parameter in trainer.model.named_parameters():
+        torch.testing.assert_close(
+            parameter, plain.get_parameter(name), rtol=0, atol=1e-5, msg=lambda m, n=name: n + m
+        )
+
+
+@pytest.mark.parametrize("settings", [{}, {"word_input": True}, {"word_input": True, "share_embedding_softmax": True}])
+def test_sparse_gradients_train_the_same(make, settings):
+    sparse = make(num_sampled=4, max_grad_norm=0.5, **settings)
+    dense = make(num_sampled=4, max_grad_norm=0.5, **settings)
+    assert sparse.sparse_names
+    dense.model.sparse_gradients = False
+    if settings:
+        dense.model.elmo.token_encoder.embedding.sparse = False
+    set_seed(1)
+    sparse.train()
+    set_seed(1)
+    dense.train()
+    assert sparse.model.get_parameter(sparse.sparse_names[0]).grad is None  # taken away after the step
+    for name, parameter in sparse.model.named_parameters():
+        torch.testing.assert_close(parameter, dense.model.get_parameter(name), rtol=0, atol=1e-6)
+
+
+def test_accumulated_windows_follow_each_other(make):
+    """Two windows for an update: the state goes through both, and the loss is the mean of both."""
+    trainer = make(gradient_accumulation_steps=2, max_steps=2, max_grad_norm=0.0)
+    plain = copy.deepcopy(trainer.model).train()
+    windows, states, total = copy.copy(trainer.train_dataset), None, 0.0
+    for window in range(2):
+        batch = windows.__getitems__(list(range(window * STREAMS, (window + 1) * STREAMS)))
+        output = plain(**batch, past_states=states)
+        states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
+        total = total + output.loss / 2
+    total.backward()
+
+    class First(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+            if state.global_step == 0:
+                for name, parameter in model.named_parameters():
+                    if parameter.grad is not None:
+                        torch.testing.assert_close(parameter.grad, plain.get_parameter(name).grad, rtol=0, atol=1e-6)
+
+    trainer.add_callback(First())
+    trainer.train()
+
+
+def test_adamw_with_a_schedule(make):
+    trainer = make(
+        optim="adamw_torch", lr_scheduler_type="linear", learning_rate=0.01, num_sampled=4, max_grad_norm=1.0
+    )
+    trainer.train()
+    logs = [log for log in trainer.state.log_history if "learning_rate" in log]
+    assert logs[0]["learning_rate"] > logs[-1]["learning_rate"] and not trainer.sparse_names
+
+
+def test_epochs_are_passes(make, corpus):
+    trainer = make(max_steps=-1, num_train_epochs=2)
+    trainer.train()
+    assert trainer.state.global_step == 2 * (corpus.num_pairs // (STREAMS * STEPS))
+
+
+def test_what_is_reported(make):
+    lines, held_out = [], ["the cat sat", "a dog"]
+    trainer = make(
+        callbacks=[Report(lines.append), Rhythm(Interval(steps=4), None, None)], held_out=held_out, max_steps=8
+    )
+    before = trainer.evaluate()["eval_perplexity"]
+    trainer.train()
+    log = next(log for log in trainer.state.log_history if "loss" in log)
+    assert {"forward_perplexity", "backward_perplexity", "tokens_per_second", "seconds_left", "epoch"} <= log.keys()
+    assert any("held-out perplexity" in line and line.startswith("step 8/8") for line in lines)
+    assert any("tokens/s" in line and "left" in line for line in lines)
+    json.dumps(trainer.state.log_history)
+    assert trainer.evaluate()["eval_perplexity"] < before
+
+
+def test_frozen_at_first(make):
+    seen = []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **kwargs):
+            seen.append((model.elmo.bilm.forward_layers[0].bias.clone(), model.softmax.bias.clone()))
+
+    trainer = make(callbacks=[FrozenAtFirst(3), Watch()])
+    start = trainer.model.elmo.bilm.forward_layers[0].bias.clone(), trainer.model.softmax.bias.clone()
+    trainer.train()
+    for body, softmax in seen[:3]:
+        assert torch.equal(body, start[0]) and not torch.equal(softmax, start[1])
+    assert not torch.equal(seen[3][0], start[0])
+    assert not trainer.model.config.freeze_bilm
+
+
+def test_stopping_by_steps_and_by_time(make):
+    for interval, steps in ((Interval(steps=2), 2), (Interval(seconds=1e-9), 1)):
+        trainer = make(callbacks=[Rhythm(None, None, interval)])
+        trainer.train()
+        assert trainer.state.global_step == steps
+
+
+def test_intervals():
+    assert Interval.parse("90s") == Interval(seconds=90) and Interval.parse("1.5h") == Interval(seconds=5400)
+    for text in ("", "0", "1.5", "ten", "3 days"):
+        with pytest.raises(ValueError, match="is no interval; accepted are steps"):
+            Interval.parse(text)

@@ -1,0 +1,93 @@
+"""The sampler against its formula, and the sampled gradient against the full one."""
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_hf.sampled_softmax_elmo import draw_words, full_nll, log_expected_counts, log_uniform, sampled_nll
+
+
+def formula(size):
+    k = np.arange(size)
+    return np.log((k + 2) / (k + 1)) / np.log(size + 1)
+
+
+def test_the_formula_is_a_distribution():
+    torch.testing.assert_close(log_uniform(torch.arange(500), 500).numpy(), formula(500))
+    assert abs(formula(500).sum() - 1) < 1e-12
+
+
+def test_single_draws_pass_a_chi_square_test():
+    from scipy.stats import chisquare
+
+    torch.manual_seed(0)
+    size, number = 200, 40_000
+    counts = np.zeros(size)
+    for _ in range(number):
+        words, tries = draw_words(1, size)
+        assert tries == 1
+        counts[words] += 1
+    assert chisquare(counts, number * formula(size)).pvalue > 0.01
+
+
+def test_draws_without_replacement_pass_a_chi_square_test():
+    """Ordered draws of 2 out of 6: the pair {a, b} comes with p_a p_b / (1 - p_a) + p_b p_a / (1 - p_b)."""
+    from scipy.stats import chisquare
+
+    torch.manual_seed(1)
+    size, number, p = 6, 20_000, formula(6)
+    pairs = {}
+    for _ in range(number):
+        words, tries = draw_words(2, size)
+        assert tries >= 2
+        pairs[tuple(words.tolist())] = pairs.get(tuple(words.tolist()), 0) + 1
+    expected = {
+        (a, b): number * p[a] * p[b] * (1 / (1 - p[a]) + 1 / (1 - p[b])) for a in range(size) for b in range(a)
+    }
+    expected = {tuple(sorted(pair)): value for pair, value in expected.items()}
+    assert chisquare([pairs[pair] for pair in expected], list(expected.values())).pvalue > 0.01
+
+
+def test_tries_are_those_of_drawing_one_by_one():
+    torch.manual_seed(2)
+    mean = np.mean([draw_words(8, 30)[1] for _ in range(3000)])
+    generator, one_by_one = np.random.default_rng(2), []
+    for _ in range(3000):
+        seen, tries = set(), 0
+        while len(seen) < 8:
+            seen.add(int(generator.choice(30, p=formula(30))))
+            tries += 1
+        one_by_one.append(tries)
+    assert abs(mean - np.mean(one_by_one)) < 4 * np.std(one_by_one) * np.sqrt(2 / 3000)
+
+
+def test_expected_counts():
+    expected = np.log(1 - (1 - formula(50)) ** 70)
+    torch.testing.assert_close(
+        log_expected_counts(torch.arange(50), 50, 70).double().numpy(), expected, atol=1e-6, rtol=0
+    )
+
+
+def test_every_word_can_be_drawn_and_no_more():
+    assert draw_words(5, 5)[0].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="6 different words cannot be drawn from a vocabulary of 5"):
+        draw_words(6, 5)
+
+
+def test_the_mean_sampled_gradient_points_where_the_full_one_does():
+    torch.manual_seed(3)
+    size, width, count = 300, 12, 40
+    weight, bias, rows = torch.randn(size, width) / 3, torch.randn(size) / 3, torch.randn(count, width)
+    targets = torch.multinomial(log_uniform(torch.arange(size), size).float(), count, replacement=True)
+    leaves = [one.requires_grad_() for one in (rows, weight, bias)]
+    full = torch.autograd.grad(full_nll(rows, targets, weight, bias), leaves)
+    mean = [torch.zeros_like(one) for one in leaves]
+    for _ in range(2000):
+        words, tries = draw_words(60, size)
+        corrections = [log_expected_counts(some, size, tries) for some in (targets, words)]
+        weights, biases = (weight[targets], weight[words]), (bias[targets], bias[words])
+        loss = sampled_nll(rows, targets, weights, biases, words, corrections)
+        for total, one in zip(mean, torch.autograd.grad(loss, leaves), strict=True):
+            total += one / 2000
+    for one, other in zip(full, mean, strict=True):
+        assert torch.cosine_similarity(one.flatten(), other.flatten(), 0) >= 0.99
