@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test bench bench-quick lint format clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,12 @@ demo: $(INSTALLED)  ## Convert a small checkpoint, verify it, push it to a Hub o
 
 test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+bench: $(INSTALLED)  ## Measure speed beside the programs before (sets them up first; about half an hour)
+	$(BIN)/python benchmarks/run.py
+
+bench-quick: $(INSTALLED)  ## The same with less text and fewer rounds
+	$(BIN)/python benchmarks/run.py --quick
 
 lint: $(INSTALLED)  ## Check style
 	$(BIN)/ruff check .

@@ -13,7 +13,8 @@ import torch
 from elmo_hf.configuration_elmo import ElmoConfig
 from elmo_hf.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model_card_elmo import model_card
-from elmo_hf.modeling_elmo import ElmoModel, ElmoPreTrainedModel
+from elmo_hf.modeling_elmo import ElmoModel
+from elmo_hf.pretrained_elmo import ElmoPreTrainedModel
 from elmo_hf.tokenization_elmo import ElmoTokenizer
 from elmo_hf.word_rows_elmo import BOS, EOS, read_word_vocabulary
 

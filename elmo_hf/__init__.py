@@ -16,14 +16,16 @@ from .language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from .modeling_elmo import (
     ElmoModel,
     ElmoModelOutput,
-    ElmoPreTrainedModel,
     resize_states,
     strip_boundaries,
 )
 from .pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
 from .preparation import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
+from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
+from .scoring import ElmoScorer, Prediction, SentenceScore
 from .text_files import read_lines
+from .text_perplexity import DirectionLoss, Perplexity, perplexity
 from .tokenization_elmo import ElmoTokenizer
 from .version import __version__
 from .word_rows_elmo import byte_rows, read_word_vocabulary
@@ -40,6 +42,7 @@ PIPELINE_REGISTRY.supported_tasks["token-classification"]["impl"] = ElmoTokenCla
 PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = ElmoTextClassificationPipeline
 
 __all__ = [
+    "DirectionLoss",
     "ElmoConfig",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
@@ -51,7 +54,11 @@ __all__ = [
     "ElmoScalarMix",
     "ElmoTextClassificationPipeline",
     "ElmoTokenClassificationPipeline",
+    "ElmoScorer",
     "ElmoTokenizer",
+    "Perplexity",
+    "Prediction",
+    "SentenceScore",
     "__version__",
     "align_labels",
     "byte_rows",
@@ -61,6 +68,7 @@ __all__ = [
     "pool_words",
     "read_conll",
     "read_conllu",
+    "perplexity",
     "read_lines",
     "read_word_vocabulary",
     "resize_states",

@@ -1,12 +1,19 @@
-"""Words -> context-free vectors: convolutions over characters, highways, a projection; or a plain embedding."""
+"""Words -> context-free vectors: convolutions over characters, highways, a projection; or a plain embedding.
+
+`ElmoCharacterEncoder.encode` says what is computed. By default distinct_words_elmo computes it once for each distinct
+word of a batch, on no more characters than the word has.
+"""
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-
-PADDING_CHARACTER = 261  # what fills a row after the end mark; row 0 of the embedding means "no token"
+from .distinct_words_elmo import PADDING_CHARACTER, distinct_words, encode_words
+from .engine_elmo import packs
+from .int8_elmo import ElmoInt8Linear
+from .packed_linear_elmo import forget, kept
+from .word_cache_elmo import WordCache
 
 
 class ElmoHighway(nn.Module):
@@ -26,6 +33,9 @@ class ElmoHighway(nn.Module):
 class ElmoCharacterEncoder(nn.Module):
     """Rows of characters (B, T, C) -> token vectors (B, T, P)."""
 
+    engine = "auto"
+    cached_words = 0
+
     def __init__(self, config: ElmoConfig):
         super().__init__()
         self.config = config
@@ -37,18 +47,59 @@ class ElmoCharacterEncoder(nn.Module):
         self.highways = nn.ModuleList(ElmoHighway(size) for _ in range(config.num_highway_layers))
         self.projection = nn.Linear(size, config.projection_size) if size != config.projection_size else None
 
-    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
-        batch, tokens, width = input_ids.shape
-        missing = self.config.max_characters_per_token - width
-        rows = F.pad(input_ids, (0, missing), value=PADDING_CHARACTER).flatten(0, 1)  # (B * T, C)
-        characters = self.embedding(rows).transpose(1, 2)  # (B * T, D, C)
-        activation = torch.relu if self.config.character_cnn_activation == "relu" else torch.tanh
-        x = torch.cat([activation(conv(characters).amax(-1)) for conv in self.convolutions], -1)  # (B * T, F)
+    def forward(self, input_ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Vectors of all tokens, or with `mask` (B, T) of those it names; the others are then zero."""
+        if mask is None:
+            mask = torch.ones(input_ids.shape[:2], dtype=torch.bool, device=input_ids.device)
+        parts = [module for module in self.modules() if module is not self]
+        trained = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
+        kinds = TRAINABLE if trained else (*TRAINABLE, ElmoInt8Linear)
+        if not packs(self.engine, parts, kinds, [input_ids, mask]):
+            return torch.where(mask[..., None], self.encode(input_ids.flatten(0, 1)).unflatten(0, mask.shape), 0.0)
+        here = mask.flatten().nonzero().squeeze(1)  # (N,)
+        words, numbers = distinct_words(input_ids.flatten(0, 1)[here])
+        with torch.autocast(input_ids.device.type, enabled=False):
+            vectors = self._word_vectors(words, input_ids.device, trained)  # (words, P)
+        tokens = vectors.new_zeros(mask.numel(), vectors.shape[1])
+        tokens[here] = vectors[numbers.to(vectors.device)]
+        return tokens.unflatten(0, mask.shape)
+
+    def encode(self, rows: torch.Tensor) -> torch.Tensor:
+        """The truth that every faster way is tested against: rows (N, C), all of them on all characters -> (N, P)."""
+        missing = self.config.max_characters_per_token - rows.shape[1]
+        characters = self.embedding(F.pad(rows, (0, missing), value=PADDING_CHARACTER)).transpose(1, 2)  # (N, D, C)
+        x = torch.cat([self.activation(conv(characters).amax(-1)) for conv in self.convolutions], -1)  # (N, F)
         for highway in self.highways:
             x = highway(x)
+        return x if self.projection is None else self.projection(x)
+
+    def activation(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) if self.config.character_cnn_activation == "relu" else torch.tanh(x)
+
+    def train(self, mode: bool = True):
+        forget(self)
+        return super().train(mode)
+
+    def quantize(self):
+        """Puts the large weights, those after the convolutions, into eight bits, for inference."""
+        for highway in self.highways:
+            highway.carry, highway.transform = ElmoInt8Linear(highway.carry), ElmoInt8Linear(highway.transform)
         if self.projection is not None:
-            x = self.projection(x)
-        return x.unflatten(0, (batch, tokens))  # (B, T, P)
+            self.projection = ElmoInt8Linear(self.projection)
+
+    def _word_vectors(self, words: list[bytes], device: torch.device, trained: bool) -> torch.Tensor:
+        if trained:
+            forget(self)
+            return encode_words(self, words, device)
+        with torch.no_grad():
+            if not self.cached_words:
+                return encode_words(self, words, device)
+            weights = (*self.parameters(), *self.buffers())
+            cache = kept(self, "words", weights, lambda: WordCache(self.cached_words))
+            return cache.vectors(words, lambda missing: encode_words(self, missing, device))
+
+
+TRAINABLE = (nn.Embedding, nn.Conv1d, nn.ModuleList, nn.Linear, ElmoHighway)
 
 
 class ElmoWordEmbedding(nn.Module):
@@ -58,5 +109,7 @@ class ElmoWordEmbedding(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(config.vocab_size + 1, config.projection_size, padding_idx=0)
 
-    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
-        return self.embedding(input_ids)
+    def forward(self, input_ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Vectors of all tokens, or with `mask` (B, T) of those it names; the others are then zero."""
+        vectors = self.embedding(input_ids)
+        return vectors if mask is None else torch.where(mask[..., None], vectors, 0.0)

@@ -7,13 +7,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassif
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_elmo import ElmoConfig
-from .modeling_elmo import (
-    ElmoModel,
-    ElmoPreTrainedModel,
-    boundary_marks,
-    token_mask,
-    word_mask,
-)
+from .modeling_elmo import ElmoModel, boundary_marks, token_mask, word_mask
+from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
 
 

@@ -11,7 +11,8 @@ from transformers.utils.generic import can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import States
-from .modeling_elmo import ElmoModel, ElmoPreTrainedModel
+from .modeling_elmo import ElmoModel
+from .pretrained_elmo import ElmoPreTrainedModel
 from .sampled_softmax_elmo import draw_words, full_nll, log_expected_counts, sampled_nll
 
 
@@ -188,7 +189,10 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         if windows and len(given) != self.config.num_directions:
             raise ValueError("labels_are_targets=True needs backward_input_ids and backward_labels too in this model.")
         given = [torch.where(mask, one, -100) for one in given]
-        return given if windows else [_shift(given[0], step) for step in (1, -1)[: self.config.num_directions]]
+        if windows:
+            return given
+        # Padding next to a sentence would be given the sentence's boundary to predict.
+        return [torch.where(mask, _shift(given[0], step), -100) for step in (1, -1)[: self.config.num_directions]]
 
     def _set_losses(
         self,

@@ -1,4 +1,11 @@
-"""The recurrence: LSTM cells with projection and clipping, forward and backward stacks."""
+"""The recurrence: LSTM cells with projection and clipping, forward and backward stacks.
+
+`lstm_reference` says what is computed. By default it is computed in packed batches, as recurrence_elmo (without
+gradients) and recurrence_training_elmo (with them) do it.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -6,6 +13,12 @@ from torch.nn import functional as F
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
+from .engine_elmo import packs
+from .int8_elmo import dense_weight, is_quantized, quantize_weight
+from .packed_linear_elmo import forget
+from .recurrence_elmo import Packing, run_layer
+from .recurrence_training_elmo import run_layers_trained
+from .threads_elmo import run_together
 
 # One pair (h, c) per layer: h (B, directions, P), c (B, directions, H).
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
@@ -23,9 +36,9 @@ class ElmoLstmLayer(GradientCheckpointingLayer):
         self.weight_recurrent = nn.Parameter(torch.empty(4 * cell, projection))
         self.bias = nn.Parameter(torch.empty(4 * cell))
         # With H == P the originals have neither a projection nor its clip.
-        projected = cell != projection
-        self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if projected else None
-        self.projection_clip = config.projection_clip if projected else None
+        self.projected = cell != projection
+        self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if self.projected else None
+        self.projection_clip = config.projection_clip if self.projected else None
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor, h: torch.Tensor, c: torch.Tensor, reverse: bool
@@ -38,15 +51,29 @@ class ElmoLstmLayer(GradientCheckpointingLayer):
 
     def step(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """One token of every row: x (B, P), h (B, P), c (B, H) -> new h and c."""
-        gates = F.linear(x, self.weight_input, self.bias) + F.linear(h, self.weight_recurrent)  # (B, 4H)
+        of_input, of_state = dense_weight(self, "weight_input"), dense_weight(self, "weight_recurrent")
+        gates = F.linear(x, of_input, self.bias) + F.linear(h, of_state)  # (B, 4H)
         i, j, f, o = gates.chunk(4, -1)
         # A forget bias of 1 is part of the originals' cell, not of their stored bias.
         c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(j)
         c = _clip(c, self.cell_clip)
         h = torch.sigmoid(o) * torch.tanh(c)
-        if self.weight_projection is not None:
-            h = _clip(F.linear(h, self.weight_projection), self.projection_clip)
+        if self.projected:
+            h = _clip(F.linear(h, dense_weight(self, "weight_projection")), self.projection_clip)
         return h, c
+
+    def quantize(self):
+        """Puts the weights into eight bits, for inference."""
+        for name in ("weight_input", "weight_recurrent", *(["weight_projection"] if self.projected else [])):
+            quantize_weight(self, name)
+
+    @property
+    def quantized(self) -> bool:
+        return is_quantized(self, "weight_input")
+
+    def train(self, mode: bool = True):
+        forget(self)
+        return super().train(mode)
 
 
 def lstm_reference(
@@ -66,6 +93,8 @@ def lstm_reference(
 
 class ElmoBiLm(nn.Module):
     """The stacks of both directions, which share nothing but their input."""
+
+    engine = "auto"
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
@@ -105,10 +134,25 @@ class ElmoBiLm(nn.Module):
         """
         if past_states is None:
             past_states = self.initial_states(x_forward.shape[0], x_forward)
-        inputs = [x_forward, x_forward if x_backward is None else x_backward]
+        inputs = [x_forward, x_forward if x_backward is None else x_backward][: len(self.directions)]
+        reverses = [False, x_backward is None][: len(self.directions)]
+        layers = [*itertools.chain(*self.directions)]
+        tensors = [*inputs, *itertools.chain(*past_states)]
+        if not _same_type(tensors, layers) or not packs(self.engine, layers, (ElmoLstmLayer,), tensors):
+            return self._plain(inputs, mask, reverses, past_states, dropout)
+        with torch.autocast(x_forward.device.type, enabled=False):
+            weights = itertools.chain(*(layer.parameters() for layer in layers))
+            trained = torch.is_grad_enabled() and any(t.requires_grad for t in itertools.chain(tensors, weights))
+            if trained and layers[0].quantized:
+                return self._plain(inputs, mask, reverses, past_states, dropout)
+            run = self._packed_trained if trained else self._packed
+            return run(inputs, Packing.of(mask), reverses, past_states, dropout)
+
+    def _plain(
+        self, inputs: list[torch.Tensor], mask: torch.Tensor, reverses: list[bool], past_states: States, dropout: float
+    ) -> tuple[tuple[torch.Tensor, ...], States]:
         outputs, states = [], []
-        for direction, stack in enumerate(self.directions):
-            x, reverse = inputs[direction], direction == 1 and x_backward is None
+        for direction, (stack, x, reverse) in enumerate(zip(self.directions, inputs, reverses, strict=True)):
             for layer, (h, c) in zip(stack, past_states, strict=True):
                 x = F.dropout(x, dropout, layer.training)
                 x, h, c = layer(x, mask, h[:, direction], c[:, direction], reverse)
@@ -120,6 +164,64 @@ class ElmoBiLm(nn.Module):
             tuple(torch.stack(part, 1) for part in zip(*states[number::depth], strict=True)) for number in range(depth)
         )
         return layers, last
+
+    def _packed(
+        self, inputs: list[torch.Tensor], packing: Packing, reverses: list[bool], past_states: States, dropout: float
+    ) -> tuple[tuple[torch.Tensor, ...], States]:
+        """Without gradients: each direction runs through all of its layers by itself."""
+
+        def run(direction: int) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+            x, results = packing.pack(inputs[direction], reverses[direction]), []
+            for layer, state in zip(self.directions[direction], past_states, strict=True):
+                x = F.dropout(x, dropout, layer.training)
+                h, c = (part[:, direction].index_select(0, packing.rows) for part in state)
+                y, h, c = run_layer(layer, x, packing, h, c)
+                x = y + x if layer.skip else y
+                results.append((x, h, c))
+            return results
+
+        with torch.no_grad():
+            tasks = [lambda direction=direction: run(direction) for direction in range(len(inputs))]
+            by_layer = zip(*run_together(tasks, inputs[0].device), strict=True)
+            return _unpacked(by_layer, packing, reverses)
+
+    def _packed_trained(
+        self, inputs: list[torch.Tensor], packing: Packing, reverses: list[bool], past_states: States, dropout: float
+    ) -> tuple[tuple[torch.Tensor, ...], States]:
+        """With gradients: the directions run side by side, layer by layer."""
+        by_layer, xs = [], [packing.pack(x, reverse) for x, reverse in zip(inputs, reverses, strict=True)]
+        for layers, (h, c) in zip(zip(*self.directions, strict=True), past_states, strict=True):
+            for layer in layers:
+                forget(layer)
+            xs = [F.dropout(x, dropout, layer.training) for layer, x in zip(layers, xs, strict=True)]
+            h, c = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
+            given, run = list(zip(xs, h, c, strict=True)), run_layers_trained
+            if layers[0].gradient_checkpointing and layers[0].training:
+                results = layers[0]._gradient_checkpointing_func(run, layers, packing, *itertools.chain(*given))
+            else:
+                results = run(layers, packing, *itertools.chain(*given))
+            xs = [y + x if layer.skip else y for layer, x, (y, _, _) in zip(layers, xs, results, strict=True)]
+            by_layer.append([(x, h, c) for x, (_, h, c) in zip(xs, results, strict=True)])
+        return _unpacked(by_layer, packing, reverses)
+
+
+def _unpacked(
+    by_layer: Iterable[Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]],
+    packing: Packing,
+    reverses: list[bool],
+) -> tuple[tuple[torch.Tensor, ...], States]:
+    """Packed (x, h, c) of each direction, layer after layer -> what ElmoBiLm returns."""
+    outputs, states = [], []
+    for results in by_layer:
+        xs, hs, cs = zip(*results, strict=True)
+        outputs.append(packing.unpack(xs, reverses))
+        states.append((packing.unsort(torch.stack(hs, 1)), packing.unsort(torch.stack(cs, 1))))
+    return tuple(outputs), tuple(states)
+
+
+def _same_type(tensors: list[torch.Tensor], layers: list[ElmoLstmLayer]) -> bool:
+    weight = layers[0].bias
+    return all(tensor.dtype == weight.dtype and tensor.device == weight.device for tensor in tensors)
 
 
 def _clip(x: torch.Tensor, bound: float | None) -> torch.Tensor:

@@ -73,18 +73,25 @@ class ElmoScalarMix(nn.Module):
         if attention_mask is None:
             attention_mask = torch.ones(hidden_states[0].shape[:2], device=hidden_states[0].device)
         mask = attention_mask.bool()
+        if self.layer_norm is None and _is_mostly_padding(mask):
+            rows = mask.flatten().nonzero().squeeze(1)  # (N,)
+            mixed = self._mix([layer.flatten(0, 1)[rows] for layer in hidden_states])
+            padded = mixed.new_zeros(mask.numel(), mixed.shape[-1])
+            padded[rows] = mixed
+            return padded.unflatten(0, mask.shape)
         layers = list(hidden_states)
         if self.layer_norm is not None:
             words = mask if word_mask is None else word_mask.bool()
             layers = [self._normalise(layer, words) for layer in layers]
+        return torch.where(mask[..., None], self._mix(layers), 0.0)
+
+    def _mix(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
         if self.weight is not None:
             weights = _widened(self.weight).softmax(0).to(layers[0].dtype).unbind()
         else:
             weights = self._fixed_weights()
         mixed = sum(weight * layer for weight, layer in zip(weights, layers, strict=True) if _is_used(weight))
-        if self.gamma is not None:
-            mixed = self.gamma.to(mixed.dtype) * mixed
-        return torch.where(mask[..., None], mixed, 0.0)
+        return mixed if self.gamma is None else self.gamma.to(mixed.dtype) * mixed
 
     def _fixed_weights(self) -> list[float]:
         if self.mode == "average":
@@ -109,6 +116,13 @@ class ElmoScalarMix(nn.Module):
 def _widened(x: torch.Tensor) -> torch.Tensor:
     """Half precision as float32, for sums and softmax; the rest as it is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _is_mostly_padding(mask: torch.Tensor) -> bool:
+    # Elsewhere than on the CPU the look would wait for the device.
+    if mask.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    return 2 * int(mask.sum()) < mask.numel()
 
 
 def _is_used(weight: torch.Tensor | float) -> bool:

@@ -1,4 +1,5 @@
 import os
+import sys
 
 # Tests never reach the Hub; those that need one start their own on loopback, in processes of their own.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -10,7 +11,7 @@ import pytest
 import transformers
 from golden_files import GOLDEN, SHARED_FIXTURES, TESTS
 
-from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, conversion
+from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, cli, conversion
 
 transformers.utils.logging.disable_progress_bar()
 
@@ -63,3 +64,17 @@ def tokenizer():
 @pytest.fixture(scope="session")
 def root():
     return TESTS.parent
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs `elmo-hf` with arguments; gives the exit code, what it printed and what it complained of."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["elmo-hf", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return run

@@ -238,3 +238,19 @@ def test_remote_code_trains_and_saves_again(tmp_path):
     assert (module, name) == ("transformers_modules", "ElmoModel")
     assert float(loss) == pytest.approx(expected, rel=1e-6)
     assert ElmoForPreTraining.from_pretrained(tmp_path / "again").config.num_sampled == 4
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding_is_never_a_place_to_predict_from(side):
+    torch.manual_seed(0)
+    config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=6, cell_size=8, vocab_size=9)
+    model = ElmoForPreTraining(config).eval()
+    words = ["<S>", "</S>", "<UNK>", "a", "b", "c"]
+    tokenizer = ElmoTokenizer("whitespace", word_vocabulary=words, padding_side=side)
+    texts = ["a b c a", "b", ""]
+    alone = [model(**tokenizer(text, return_tensors="pt", return_lm_labels=True)) for text in texts]
+    pairs = torch.tensor([5.0, 2.0, 1.0])  # predictions of each direction
+    together = model(**tokenizer(texts, padding=True, return_tensors="pt", return_lm_labels=True))
+    for name in ("forward_loss", "backward_loss"):
+        expected = (torch.stack([getattr(one, name) for one in alone]) * pairs).sum() / pairs.sum()
+        torch.testing.assert_close(getattr(together, name), expected)

@@ -44,7 +44,7 @@ def client(hub: LocalHub, script: str, *arguments: object, **env: str) -> str:
         env={**inherited, "NO_PROXY": "127.0.0.1", **hub.env, **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -179,7 +179,7 @@ def test_as_a_program_it_prints_the_variables_and_ends_on_ctrl_c():
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         lines = [server.stdout.readline() for _ in range(5)]
         server.send_signal(signal.SIGINT)
-        _, errors = server.communicate(timeout=10)
+        _, errors = server.communicate(timeout=120)
     assert lines[0].startswith("export HF_ENDPOINT=http://127.0.0.1:")
     assert f"export HF_TOKEN={TOKEN}\n" in lines
     assert (server.returncode, errors) == (0, "Stopped.\n")

@@ -16,7 +16,7 @@ import pytest
 from golden_files import GOLDEN
 
 import elmo_hf
-from elmo_hf import cli, conversion, pretraining
+from elmo_hf import conversion, pretraining
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
@@ -100,20 +100,6 @@ def test_the_wheel_holds_the_tree(tmp_path):
     tree = {path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf").rglob("*.py")}
     tree |= {f"elmo_hf/conversion/{path.name}" for path in (ROOT / "conversion").glob("*.py")}
     assert names == tree
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs `elmo-hf` with arguments; gives the exit code, what it printed and what it complained of."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["elmo-hf", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        printed = capsys.readouterr()
-        return end.value.code, printed.out, printed.err
-
-    return run
 
 
 def test_the_command_line_converts_verifies_and_exports(command, tmp_path):

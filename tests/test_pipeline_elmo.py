@@ -268,7 +268,7 @@ def run(hub, folder, script, *arguments):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert process.returncode == 0, process.stderr
     return process.stdout.strip().splitlines()[-1], process.stderr

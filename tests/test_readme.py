@@ -9,6 +9,7 @@ import sys
 import h5py
 import pytest
 from golden_files import GOLDEN, TESTS
+from golden_language_model import write_random_softmax
 
 from elmo_hf import cli
 
@@ -30,6 +31,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     (folder / "options.json").write_bytes(PLAIN.options.read_bytes())
     (folder / "weights.hdf5").write_bytes(PLAIN.weights.read_bytes())
+    (folder / "vocab.txt").write_bytes(PLAIN.vocabulary.read_bytes())
+    write_random_softmax(folder / "softmax.hdf5", words=65, size=6)
     sentences = json.loads(PLAIN.sentences_file.read_text(encoding="utf-8"))
     (folder / "sentences.txt").write_text("\n".join(map(" ".join, sentences)), encoding="utf-8")
     with h5py.File(folder / "dumped.hdf5", "w") as file:

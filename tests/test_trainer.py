@@ -271,7 +271,7 @@ def test_the_trainer_pushes_a_model_that_loads(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert run.returncode == 0, run.stderr
         assert run.stdout.split()[-1] == "2"

@@ -1,0 +1,52 @@
+"""What is measured: the peers, elmo_hf in its variants, and the machine's limit."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from setup_peers import ALLENNLP, TENSORFLOW, Environment
+
+
+@dataclass(frozen=True)
+class Program:
+    """One row of the tables.
+
+    Args:
+        name: as it is called in tables and by `--program`.
+        worker: the file in workers/ that runs it.
+        environment: the peer's environment; None is the Python that runs this.
+        variant: of elmo_hf: see workers/elmo_hf_worker.py.
+        exact: its vectors must be those of all others; False for fewer bits.
+        embeds: False for the limit, which makes no vectors.
+        starts: whether its start is of interest: load time and memory in a fresh process.
+    """
+
+    name: str
+    worker: str
+    environment: Environment | None = None
+    variant: str = ""
+    exact: bool = True
+    embeds: bool = True
+    starts: bool = True
+
+    @property
+    def python(self) -> Path:
+        return self.environment.python if self.environment else Path(sys.executable)
+
+
+OURS = Program("elmo_hf", "elmo_hf_worker.py", variant="default")
+BILM = Program("bilm", "bilm_worker.py", TENSORFLOW)
+SIMPLE_ELMO = Program("simple-elmo", "simple_elmo_worker.py", TENSORFLOW)
+ALLEN = Program("AllenNLP", "allennlp_worker.py", ALLENNLP)
+LIMIT = Program("limit", "gemm_worker.py", exact=False, embeds=False, starts=False)
+PROGRAMS = [
+    OURS,
+    BILM,
+    SIMPLE_ELMO,
+    ALLEN,
+    Program("elmo_hf, words remembered", "elmo_hf_worker.py", variant="words remembered", starts=False),
+    Program("elmo_hf, bfloat16", "elmo_hf_worker.py", variant="bfloat16", exact=False),
+    Program("elmo_hf, int8", "elmo_hf_worker.py", variant="int8", exact=False),
+    Program("elmo_hf, reference", "elmo_hf_worker.py", variant="reference", starts=False),
+    LIMIT,
+]

@@ -1,0 +1,220 @@
+"""Matrix products with weights that were rearranged once, and rearranged again as soon as they have changed.
+
+oneDNN multiplies much faster by a weight in its own order. Such a copy can be neither saved nor moved, so it lives
+here, outside of the module, and is dropped with it. Everything else (other devices, other types, a torch without
+these operators) multiplies by the weight itself.
+"""
+
+import math
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+from .int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
+
+ROWS_AT_ONCE = 512
+SMALL = 2**20  # numbers of a weight
+
+
+class PlainLinear:
+    """`x @ weight.T` by torch itself."""
+
+    def __init__(self, weight: torch.Tensor):
+        self.weight = weight
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return F.linear(x, self.weight, bias)
+
+    def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(other, x, self.weight.t())
+
+    def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        y = F.linear(x, self.weight)
+        return y if bound is None else y.clamp_(-bound, bound)
+
+
+class OneDnnLinear:
+    """The same by oneDNN with a weight in its own order; sums and clips happen inside the product."""
+
+    def __init__(self, weight: torch.Tensor):
+        weight = weight.detach().contiguous()
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        # A call costs oneDNN ten microseconds before it begins: more than torch takes for one row and a small weight.
+        self.plain = PlainLinear(weight) if weight.numel() <= SMALL else None
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, "none", [], "")
+
+    def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        if self.plain is not None and len(x) == 1:
+            return self.plain.add_to(other, x)
+        return torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, None, "add")
+
+    def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        if self.plain is not None and len(x) == 1:
+            return self.plain.clipped(x, bound)
+        if bound is None:
+            return self(x)
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "hardtanh", [-float(bound), float(bound)], "")
+
+
+Linear = PlainLinear | OneDnnLinear | Int8Product
+
+
+def onednn_can(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether oneDNN takes weights of this type on this device in its own order."""
+    if device.type != "cpu" or dtype not in (torch.float32, torch.bfloat16):
+        return False
+    if not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
+        return False
+    operators = torch.ops.mkldnn
+    if not (hasattr(operators, "_reorder_linear_weight") and hasattr(operators, "_linear_pointwise")):
+        return False
+    return dtype == torch.float32 or operators._is_mkldnn_bf16_supported()
+
+
+def linear_once(weight: torch.Tensor) -> Linear:
+    """The fastest product by a weight that is used in this call only."""
+    return OneDnnLinear(weight) if onednn_can(weight.device, weight.dtype) else PlainLinear(weight)
+
+
+def _on_top(weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    return weights[0] if len(weights) == 1 else torch.cat(list(weights))
+
+
+def product_kept(owner: nn.Module, modules: Sequence[nn.Module], name: str = "weight") -> Linear:
+    """The fastest product by the weights that several modules have under a name, on top of each other; kept."""
+    if not is_quantized(modules[0], name):
+        return linear_kept(owner, name, *(getattr(module, name) for module in modules))
+    parts = tuple(getattr(module, f"{name}_{part}") for part in ("int8", "scale") for module in modules)
+    if int8_can(parts[0].device):
+        halves = parts[: len(modules)], parts[len(modules) :]
+        return kept(owner, name, parts, lambda: Int8Product(*map(_on_top, halves)))
+    return kept(owner, name, parts, lambda: linear_once(_on_top([dense_weight(module, name) for module in modules])))
+
+
+def linear_kept(
+    owner: nn.Module,
+    name: str,
+    *weights: torch.Tensor,
+    join: Callable[[Sequence[torch.Tensor]], torch.Tensor] = _on_top,
+) -> Linear:
+    """The fastest product by a weight, or by what `join` makes from several; kept for the next call."""
+    if not onednn_can(weights[0].device, weights[0].dtype):
+        return PlainLinear(join(weights))
+    return kept(owner, name, weights, lambda: OneDnnLinear(join(weights)))
+
+
+def weight_gradient(d_y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """`d_y.T @ x` over all rows (N, out), (N, in)."""
+    if not onednn_can(x.device, x.dtype) or not len(x):
+        return d_y.t() @ x
+    exact = torch.promote_types(x.dtype, torch.float32)
+    total = torch.zeros(d_y.shape[1], x.shape[1], dtype=exact, device=x.device)
+    # Pieces whose transposed copies stay in the cache.
+    for piece, of_input in zip(d_y.split(ROWS_AT_ONCE), x.split(ROWS_AT_ONCE), strict=True):
+        total += linear_once(of_input.t())(piece.t().contiguous())
+    return total.to(x.dtype)
+
+
+def trained_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """`F.linear` with gradients, each of its three products the fastest."""
+    if not onednn_can(weight.device, weight.dtype):
+        return F.linear(x, weight, bias)
+    return _TrainedLinear.apply(x, weight, bias)
+
+
+class _TrainedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return linear_once(weight)(x, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needed = ctx.needs_input_grad
+        d_x = linear_once(weight.t())(d_y) if needed[0] else None
+        d_weight = weight_gradient(d_y, x) if needed[1] else None
+        return d_x, d_weight, d_y.sum(0) if needed[2] else None
+
+
+# -- what was made from weights, for as long as these stay as they are
+
+
+class _Source:
+    """What a weight looked like when something was made from it."""
+
+    def __init__(self, weight: torch.Tensor):
+        self.weight = weakref.ref(weight)
+        self.mark = self._mark(weight)
+        self.sample = self._sample(weight).clone()
+
+    def is_unchanged(self, weight: torch.Tensor) -> bool:
+        same = self.weight() is weight and self.mark == self._mark(weight)
+        return same and torch.equal(self._sample(weight), self.sample)
+
+    @staticmethod
+    def _mark(weight: torch.Tensor) -> tuple:
+        version = None if weight.is_inference() else weight._version
+        return version, weight.data_ptr(), weight.shape, weight.dtype, weight.device
+
+    @staticmethod
+    def _sample(weight: torch.Tensor) -> torch.Tensor:
+        # Fused optimizers and edits through `.data` leave a weight's version as it was. They cannot leave its numbers:
+        # this walk along the diagonals meets every row and every column.
+        flat = weight.detach().reshape(-1)
+        step = max(min(weight.shape) - 1, 1) if weight.dim() > 1 else 1
+        while math.gcd(step, weight.shape[-1]) > 1:
+            step -= 1
+        return flat[::step]
+
+
+_kept: weakref.WeakKeyDictionary[nn.Module, dict[str, tuple[list[_Source], Any]]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def kept(owner: nn.Module, name: str, weights: tuple[torch.Tensor, ...], make: Callable[[], Any]) -> Any:
+    """What `make` makes from the weights: the same object for as long as none of them has changed."""
+    with _lock:
+        entry = _kept.get(owner, {}).get(name)
+    if entry is not None and len(entry[0]) == len(weights):
+        if all(source.is_unchanged(weight) for source, weight in zip(entry[0], weights, strict=True)):
+            return entry[1]
+    # Looked at before it is read: a change in between makes the next call look again.
+    sources = [_Source(weight) for weight in weights]
+    made = make()
+    with _lock:
+        _kept.setdefault(owner, {})[name] = (sources, made)
+    return made
+
+
+def forget(owner: nn.Module):
+    """Drops all that was made from weights of this module."""
+    with _lock:
+        _kept.pop(owner, None)
+
+
+def _forget_trained(optimizer: Optimizer, *_: Any):
+    if not _kept:
+        return
+    trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+    with _lock:
+        for entries in _kept.values():
+            for name in [name for name, (sources, _) in entries.items() if _any_of(trained, sources)]:
+                del entries[name]
+
+
+def _any_of(trained: set[int], sources: list[_Source]) -> bool:
+    return any(id(source.weight()) in trained for source in sources)
+
+
+register_optimizer_step_post_hook(_forget_trained)

@@ -1,0 +1,260 @@
+"""ElmoPreTrainedModel: what every ELMo class shares. Initial weights, freezing, engines, saving."""
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+
+from .configuration_elmo import ElmoConfig, foreign_pipelines
+from .engine_elmo import check_engine, describe
+from .lstm_elmo import ElmoLstmLayer
+from .model_card_elmo import put_card_on_hub, write_card
+from .packed_linear_elmo import forget
+from .scalar_mix_elmo import ElmoScalarMix
+
+
+class ElmoPreTrainedModel(PreTrainedModel):
+    """What every ELMo class shares: initial weights, freezing, saving with a model card."""
+
+    config_class = ElmoConfig
+    base_model_prefix = "elmo"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["ElmoLstmLayer"]
+    # A mix that does not learn has no parameters: a checkpoint of a learned one still loads.
+    _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$"]
+    # What `config.freeze_bilm=None` means for this class.
+    freezes_by_default = False
+    # What `config.custom_pipelines` says of a saved model of this class.
+    custom_pipelines: ClassVar[dict[str, dict]] = {}
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        # The distributions that the original draws from.
+        if isinstance(module, nn.Embedding):
+            init.uniform_(module.weight, -1.0, 1.0)
+            if not getattr(module.weight, "_is_hf_initialized", False):
+                module.weight[0].zero_()
+        elif isinstance(module, nn.Conv1d):
+            if self.config.character_cnn_activation == "relu":
+                init.uniform_(module.weight, -0.05, 0.05)
+            else:
+                init.normal_(module.weight, 0.0, 1 / math.sqrt(module.kernel_size[0] * module.in_channels))
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear):
+            init.normal_(module.weight, 0.0, 1 / math.sqrt(module.in_features))
+            if module.bias is not None:
+                init.constant_(module.bias, getattr(module, "initial_bias", 0.0))
+        elif isinstance(module, ElmoLstmLayer) and not module.quantized:
+            bound = math.sqrt(6 / (2 * self.config.projection_size + 4 * self.config.cell_size))
+            init.uniform_(module.weight_input, -bound, bound)
+            init.uniform_(module.weight_recurrent, -bound, bound)
+            init.zeros_(module.bias)
+            if module.weight_projection is not None:
+                bound = math.sqrt(6 / (self.config.projection_size + self.config.cell_size))
+                init.uniform_(module.weight_projection, -bound, bound)
+        elif isinstance(module, ElmoScalarMix) and module.weight is not None:
+            init.zeros_(module.weight)
+            init.ones_(module.gamma)
+
+    # -- freezing
+
+    def post_init(self):
+        super().post_init()
+        self._apply_freezing()
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any):
+        """As in transformers; `freeze_bilm=True`, `False` or a list of parts sets what trains."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        # Loading makes every parameter trainable again.
+        (loaded[0] if isinstance(loaded, tuple) else loaded)._apply_freezing()
+        return loaded
+
+    def freeze(self, parts: bool | Sequence[str] = True):
+        """Freezes the whole biLM (True), nothing (False), or the named parts only; saved with the model.
+
+        A frozen part gets no gradient and stays in evaluation mode after `.train()`. The mix and everything above
+        the biLM keep training.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)
+        >>> model = ElmoModel(config)
+        >>> model.freeze(["token_encoder", "layer_1"])
+        >>> sorted({name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad})
+        ['bilm', 'scalar_mix']
+
+        ```
+        """
+        self.config.freeze_bilm = parts if isinstance(parts, bool) else list(parts)
+        self.config.validate_architecture()
+        self._apply_freezing()
+
+    def _frozen_parts(self) -> list[str]:
+        chosen = self.freezes_by_default if self.config.freeze_bilm is None else self.config.freeze_bilm
+        return (self.config.bilm_parts if chosen else []) if isinstance(chosen, bool) else chosen
+
+    def _apply_freezing(self):
+        frozen = self._frozen_parts()
+        for part, modules in self.base_model.bilm_parts().items():
+            for module in modules:
+                module.requires_grad_(part not in frozen)
+        self.train(self.training)
+
+    def train(self, mode: bool = True):
+        super().train(mode)
+        parts = self.base_model.bilm_parts()
+        for part in self._frozen_parts():
+            for module in parts[part]:
+                module.eval()
+        return self
+
+    def parameter_groups(self, lr: float, bilm_lr: float | None = None) -> list[dict[str, Any]]:
+        """What an optimizer takes: the biLM with a learning rate of its own, the mix and all above it with `lr`.
+
+        Frozen parameters are left out; biases and mixes are kept from weight decay. Without `bilm_lr` all have `lr`.
+
+        Example:
+
+        ```python
+        >>> import torch
+        >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, freeze_bilm=False)
+        >>> model = ElmoForTokenClassification(config)
+        >>> optimizer = torch.optim.AdamW(model.parameter_groups(lr=1e-2, bilm_lr=1e-4), weight_decay=0.01)
+        >>> for group in optimizer.param_groups:
+        ...     print(group["name"], group["lr"], group["weight_decay"])
+        biLM 0.0001 0.01
+        biLM, undecayed 0.0001 0.0
+        head 0.01 0.01
+        head, undecayed 0.01 0.0
+
+        ```
+        """
+        modules = [module for part in self.base_model.bilm_parts().values() for module in part]
+        bilm = {id(parameter) for module in modules for parameter in module.parameters()}
+        rates = {"biLM": lr if bilm_lr is None else bilm_lr, "head": lr}
+        groups = {}
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                name = "biLM" if id(parameter) in bilm else "head"
+                group = {"name": name, "params": [], "lr": rates[name]}
+                if parameter.dim() < 2:
+                    group |= {"name": f"{name}, undecayed", "weight_decay": 0.0}
+                groups.setdefault(group["name"], group)["params"].append(parameter)
+        return [groups[name] for name in sorted(groups)]
+
+    # -- how it is computed
+
+    def set_engine(self, name: str):
+        """Chooses how this model computes: `"packed"`, `"reference"`, or `"auto"` for what ELMO_HF_ENGINE says.
+
+        All give the same vectors and gradients. A choice of this process: it is not saved. A changed weight is
+        noticed; only single numbers set through `weight.data` may not be, unless `model.eval()` follows.
+        Gradients of gradients need the reference.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8))
+        >>> model.set_engine("reference")
+        >>> model.engine
+        'reference: the plain loop over time, every token encoded.'
+
+        ```
+        """
+        self.base_model.bilm.engine = self.base_model.token_encoder.engine = check_engine(name)
+
+    @property
+    def engine(self) -> str:
+        """One sentence on how this model computes at this moment."""
+        base = self.base_model
+        return describe(base.bilm.engine, next(base.bilm.parameters()), getattr(base.token_encoder, "cached_words", 0))
+
+    def cache_words(self, number: int):
+        """Remembers the vectors of up to `number` words from batch to batch; 0, as in the beginning, remembers none.
+
+        Exact: a changed weight drops them. They are used only where no gradient flows into the token encoder, and
+        are not saved. A million words of a model with vectors of 512 take 2 GB.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+        >>> model.cache_words(200_000)
+
+        ```
+        """
+        if number < 0:
+            raise ValueError(f"The number of words to remember is {number}; accepted is a whole number from 0.")
+        encoder = self.base_model.token_encoder
+        encoder.cached_words = number
+        forget(encoder)
+
+    def quantize(self):
+        """Puts the large weights of the biLM into eight bits, for good, and freezes it; for inference on a CPU.
+
+        The config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+        >>> model.quantize()
+        >>> model.bilm.forward_layers[0].weight_input_int8.dtype
+        torch.int8
+
+        ```
+        """
+        if self.config.int8_weights:
+            return
+        self.base_model.quantize_modules()
+        self.config.int8_weights = True
+        self.freeze()
+
+    # -- what a user asks of any ELMo
+
+    def layer_weights(self) -> dict[str, torch.Tensor]:
+        """The weights of every mix in the model by its name, token vectors first."""
+        return {name: mix.layer_weights() for name, mix in self.named_modules() if isinstance(mix, ElmoScalarMix)}
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any):
+        raise ValueError(
+            "An ELMo has no table of tokens to resize: it builds vectors from the characters of any word "
+            "(or, with word_input, from the fixed vocabulary that it was trained with)."
+        )
+
+    # -- saving
+
+    def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, **kwargs: Any):
+        """As in transformers, and writes a model card (README.md) unless the folder has one."""
+        if kwargs.get("push_to_hub"):
+            repo_id = kwargs.get("repo_id") or os.path.basename(os.path.normpath(save_directory))
+            put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        others = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
+        self.config.custom_pipelines = {**others, **self.custom_pipelines}
+        try:
+            super().save_pretrained(save_directory, *args, **kwargs)
+        finally:
+            self.config.custom_pipelines = others
+        if kwargs.get("is_main_process", True):
+            write_card(self, save_directory)
+
+    def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
+        """As in transformers; a repository without a model card gets one."""
+        put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        return super().push_to_hub(repo_id, **kwargs)
+
+
+__all__ = ["ElmoPreTrainedModel"]

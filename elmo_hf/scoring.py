@@ -1,0 +1,283 @@
+"""ElmoScorer: how likely the words of a sentence are, and which others would fit in their places."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from .configuration_elmo import ElmoConfig
+from .language_modeling_elmo import ElmoForPreTraining
+from .tokenization_elmo import ElmoTokenizer
+from .word_probabilities import NEEDED, best_words, check_language_model, log_probabilities, top_layers
+from .word_rows_elmo import BOS, EOS, UNK
+
+# A batch holds fewer sentences where they are so long that their padded rows are more tokens than this.
+PADDED_TOKENS_AT_ONCE = 2**15
+# Sentences are read ahead and put together by length, but never more words than this.
+WORDS_AHEAD = 2**16
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """Log probabilities (natural logarithms) of the tokens of one sentence.
+
+    Args:
+        tokens: `<S>`, the words, `</S>`.
+        forward: of each token given all before it; 0 for `<S>`, which is given.
+        backward: of each token given all after it; 0 for `</S>`, which is given. None if the model only reads forward.
+        unknown: which tokens the vocabulary does not have. They are scored as `<UNK>`.
+    """
+
+    tokens: list[str]
+    forward: np.ndarray
+    backward: np.ndarray | None
+    unknown: np.ndarray
+
+    @property
+    def both(self) -> np.ndarray:
+        """The mean of both directions (of one, if there is but one): minus their sum is the sentence's loss."""
+        return self.forward if self.backward is None else (self.forward + self.backward) / 2
+
+
+class Prediction(NamedTuple):
+    """A proposed word and its log probability; for a substitute also that of each direction by itself."""
+
+    word: str
+    score: float
+    forward: float | None = None
+    backward: float | None = None
+
+
+class ElmoScorer:
+    """Uses a language model: scores of words and sentences, next and previous words, substitutes.
+
+    Everywhere a text is one string or a list of strings, which the tokenizer splits; with `is_split_into_words=True`
+    it is one list of words or a list of such lists. One text gives one result, a list a list of results. Every
+    sentence is read from a fresh state: its results do not depend on other sentences.
+
+    Args:
+        model: an ElmoForPreTraining.
+        tokenizer: its ElmoTokenizer, with the vocabulary.
+        batch_size: sentences that are read at one time.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer
+    >>> words = ["<S>", "</S>", "<UNK>", "cats", "dogs", "sleep", "bark"]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
+    >>> scorer = ElmoScorer(ElmoForPreTraining(config), ElmoTokenizer(word_vocabulary=words))
+    >>> score = scorer.score("cats purr")
+    >>> score.tokens, score.unknown.tolist(), score.forward.shape
+    (['<S>', 'cats', 'purr', '</S>'], [False, False, True, False], (4,))
+    >>> [len(scorer.next_words("dogs", k=3)), len(scorer.previous_words(["bark", "sleep"], k=3))]
+    [3, 2]
+    >>> sorted(one.word for one in scorer.substitutes("dogs bark", position=0))
+    ['bark', 'cats', 'dogs', 'sleep']
+
+    ```
+    """
+
+    def __init__(self, model: PreTrainedModel, tokenizer: Any, batch_size: int = 32):
+        check_language_model(model, tokenizer)
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` is {batch_size}; accepted is a whole number of at least 1.")
+        self.model, self.tokenizer, self.batch_size = model, tokenizer, batch_size
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike,
+        splitting: str | None = None,
+        device: str | torch.device | None = None,
+        batch_size: int = 32,
+        **kwargs: Any,
+    ) -> "ElmoScorer":
+        """Loads model and tokenizer.
+
+        Args:
+            name: a folder or a repository of the Hub.
+            splitting: how text becomes words, `"moses-en"` or `"whitespace"`; not given, as saved with the model.
+            device: as `"cuda"`; not given, a GPU if there is one.
+            kwargs: what any `from_pretrained` takes, as `revision`.
+        """
+        config = ElmoConfig.from_pretrained(name, **kwargs)
+        # Loading an ElmoModel as a language model would give it a random softmax.
+        if "ElmoForPreTraining" not in (config.architectures or []):
+            found = " and ".join(config.architectures or ["a model without a name"])
+            raise ValueError(f"{name} holds {found}, which has no softmax over words; {NEEDED}.")
+        chosen = {} if splitting is None else {"splitting": splitting}
+        tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
+        model = ElmoForPreTraining.from_pretrained(name, **kwargs)
+        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer, batch_size)
+
+    # -- how likely a sentence is
+
+    def score(self, texts: Any, is_split_into_words: bool = False) -> Any:
+        """Log probability of each word: a SentenceScore, or a list of them."""
+        single, sentences = self._sentences(texts, is_split_into_words)
+        scores = list(self.score_stream(sentences))
+        return scores[0] if single else scores
+
+    def score_stream(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SentenceScore]:
+        """The same for any number of sentences, strings or lists of words, in their order; a few are read ahead."""
+        ahead, words = [], 0
+        for sentence in sentences:
+            ahead.append(self.words(sentence))
+            words += len(ahead[-1])
+            if len(ahead) == 16 * self.batch_size or words >= WORDS_AHEAD:
+                yield from self._score(ahead)
+                ahead, words = [], 0
+        yield from self._score(ahead)
+
+    def _score(self, sentences: list[list[str]]) -> list[SentenceScore]:
+        scores: list[Any] = [None] * len(sentences)
+        line_of_unknown = self.tokenizer.word_lines[UNK]
+        for numbers, labels, mask, tops in self._read(sentences):
+            directions = [self._score_direction(*one, labels, mask) for one in zip(tops, (1, -1), strict=False)]
+            for row, number in enumerate(numbers):
+                tokens = [BOS, *sentences[number], EOS]
+                forward, backward = [*(values[row, : len(tokens)] for values in directions), None][:2]
+                unknown = (labels[row, : len(tokens)] == line_of_unknown).numpy()
+                scores[number] = SentenceScore(tokens, forward, backward, unknown)
+        return scores
+
+    def _score_direction(self, top: torch.Tensor, step: int, labels: torch.Tensor, mask: torch.Tensor) -> np.ndarray:
+        """Log probabilities (B, T) of each token by the top layer (B, T, P) at the token `step` before it."""
+        earlier, later = slice(None, -1), slice(1, None)
+        read, predicted = (earlier, later) if step == 1 else (later, earlier)
+        pairs = mask[:, later]  # padding is on the right: where there is a token, there is one before it
+        found = log_probabilities(self.model, top[:, read][pairs.to(top.device)], labels[:, predicted][pairs])
+        values = torch.zeros(mask.shape, dtype=torch.float64)
+        values[:, predicted][pairs] = found.cpu()
+        return values.numpy()
+
+    # -- which words would fit
+
+    def next_words(self, texts: Any, k: int = 10, specials: bool = False, is_split_into_words: bool = False) -> Any:
+        """The k likeliest words after a text, as a list of Predictions, or a list of such lists.
+
+        `specials=True` lets `</S>` (the text ends here), `<S>` and `<UNK>` be proposed too.
+        """
+        single, sentences = self._sentences(texts, is_split_into_words)
+        found = self._best(sentences, [[len(words) for words in sentences], None], k, specials)
+        return found[0] if single else found
+
+    def previous_words(
+        self, texts: Any, k: int = 10, specials: bool = False, is_split_into_words: bool = False
+    ) -> Any:
+        """The k likeliest words before a text; as `next_words`."""
+        single, sentences = self._sentences(texts, is_split_into_words)
+        found = self._best(sentences, [None, [1] * len(sentences)], k, specials)
+        return found[0] if single else found
+
+    def substitutes(
+        self,
+        texts: Any,
+        position: int | Sequence[int],
+        k: int = 10,
+        specials: bool = False,
+        is_split_into_words: bool = False,
+    ) -> Any:
+        """The k words that fit best in the place of one word, whatever that word is: it is not looked at.
+
+        A word's score is log p_forward(word | all to the left) + log p_backward(word | all to the right), normalised
+        over the vocabulary.
+
+        Args:
+            position: the word to replace, counted from 0; for a list of texts one for each.
+            specials: let `<S>`, `</S>` and `<UNK>` be proposed too.
+        """
+        single, sentences = self._sentences(texts, is_split_into_words)
+        places = _places(sentences, position, single)
+        # Word p is token p + 1: forward has then read up to token p, backward down to token p + 2.
+        found = self._best(sentences, [places, [place + 2 for place in places]], k, specials)
+        return found[0] if single else found
+
+    def _best(
+        self, sentences: list[list[str]], asked: list[list[int] | None], k: int, specials: bool
+    ) -> list[list[Prediction]]:
+        """`asked` says for each direction after which token of each sentence it is asked, or that it is not."""
+        if k < 1:
+            raise ValueError(f"`k` is {k}; accepted is a whole number of at least 1.")
+        if asked[1] is not None and not self.model.config.bidirectional:
+            raise ValueError("This model only reads forward; words before a text take one that also reads backward.")
+        words, lines_of = self.tokenizer.word_vocabulary, self.tokenizer.word_lines
+        never = [] if specials else [lines_of[token] for token in (BOS, EOS, UNK)]
+        predictions: list[Any] = [None] * len(sentences)
+        for numbers, _, _, tops in self._read(sentences):
+            rows = [
+                top[range(len(numbers)), [places[number] for number in numbers]]  # (B, P)
+                for top, places in zip(tops, asked, strict=False)
+                if places is not None
+            ]
+            for number, (lines, scores) in zip(numbers, best_words(self.model, rows, k, never), strict=True):
+                pairs = zip(lines, scores, strict=True)
+                predictions[number] = [Prediction(words[line], *values) for line, values in pairs]
+        return predictions
+
+    # -- sentences in, top layers out
+
+    def words(self, sentence: str | Sequence[str]) -> list[str]:
+        """A sentence's words: split by the tokenizer if it is a string."""
+        return self.tokenizer.tokenize(sentence) if isinstance(sentence, str) else list(sentence)
+
+    def _sentences(self, texts: Any, is_split_into_words: bool) -> tuple[bool, list[list[str]]]:
+        """Whether it is one text only, and the words of each."""
+        if is_split_into_words:
+            single = not (isinstance(texts, (list, tuple)) and texts and isinstance(texts[0], (list, tuple)))
+        else:
+            single = isinstance(texts, str)
+        sentences = [texts] if single else list(texts)
+        wanted, accepted = ((list, tuple), "lists of words") if is_split_into_words else (str, "strings")
+        wrong = [type(one).__name__ for one in sentences if not isinstance(one, wanted)]
+        if wrong:
+            raise ValueError(
+                f"A text is a {wrong[0]}; with is_split_into_words={is_split_into_words} accepted are {accepted}."
+            )
+        return single, [self.words(one) for one in sentences]
+
+    def _read(
+        self, sentences: list[list[str]]
+    ) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]]:
+        """In batches of about equal lengths: the sentences' numbers, labels (B, T), mask (B, T) and top layers."""
+        for numbers in self._batches([len(words) for words in sentences]):
+            batch = self.tokenizer(
+                [sentences[number] for number in numbers],
+                is_split_into_words=True,
+                padding=True,
+                padding_side="right",
+                return_lm_labels=True,
+                return_tensors="pt",
+            )
+            tops = top_layers(self.model, batch["input_ids"], batch["attention_mask"])
+            yield numbers, batch["labels"], batch["attention_mask"].bool(), tops
+
+    def _batches(self, lengths: list[int]) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+            full = len(batch) == self.batch_size or (len(batch) + 1) * lengths[number] > PADDED_TOKENS_AT_ONCE
+            if batch and full:
+                yield batch
+                batch = []
+            batch.append(number)
+        if batch:
+            yield batch
+
+
+def _places(sentences: list[list[str]], position: int | Sequence[int], single: bool) -> list[int]:
+    one = isinstance(position, (int, np.integer))
+    places = [position] if one else list(position)
+    if one != single or len(places) != len(sentences):
+        raise ValueError(f"`position` is {position}; accepted is one number for one text, or one for each of a list.")
+    for words, place in zip(sentences, places, strict=True):
+        if not 0 <= place < len(words):
+            shown = " ".join(f"{number}={word}" for number, word in enumerate(words[:20]))
+            raise ValueError(
+                f"Position {place} is not in the text, which has {len(words)} words, counted from 0: {shown}"
+            )
+    return places

@@ -1,0 +1,271 @@
+"""How well a language model knows a text: perplexity by sentence, or as the original program measures it."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from .scoring import ElmoScorer
+from .word_probabilities import encode, log_probabilities
+from .word_rows_elmo import UNK
+
+
+@dataclass
+class DirectionLoss:
+    """What one direction had to predict, and how badly it did.
+
+    Args:
+        nll: sum of the negative log likelihoods (natural logarithm) of all tokens.
+        tokens: words and sentence boundaries that were predicted.
+        words: the words among them.
+        unknown: the words that the vocabulary does not have; they are predicted as `<UNK>`.
+        bytes: UTF-8 bytes of the text, with the spaces and one line end for each sentence.
+    """
+
+    nll: float = 0.0
+    tokens: int = 0
+    words: int = 0
+    unknown: int = 0
+    bytes: int = 0
+
+    @property
+    def loss(self) -> float:
+        """Mean negative log likelihood of a token."""
+        return self.nll / self.tokens
+
+    @property
+    def loss_per_byte(self) -> float:
+        return self.nll / self.bytes
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(self.loss)
+
+    @property
+    def perplexity_per_byte(self) -> float:
+        return math.exp(self.loss_per_byte)
+
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / self.words if self.words else 0.0
+
+    def add(self, nll: float, about: np.ndarray):
+        """`about` (N, 3) holds of each predicted token whether it is unknown, whether a word, and its bytes."""
+        self.nll += nll
+        self.tokens += len(about)
+        unknown, words, size = about.sum(0).tolist()
+        self.unknown, self.words, self.bytes = self.unknown + unknown, self.words + words, self.bytes + size
+
+
+@dataclass
+class Perplexity:
+    """The result of `perplexity`.
+
+    Args:
+        forward, backward: each direction; backward is None if the model only reads forward.
+        sentences: how many were read.
+        streams, window: as given; None if each sentence was read by itself.
+        dropped: tokens at the end of the text that did not fill all streams and so were not predicted.
+    """
+
+    forward: DirectionLoss
+    backward: DirectionLoss | None
+    streams: int | None = None
+    window: int | None = None
+    sentences: int = 0
+    dropped: int = 0
+
+    @property
+    def directions(self) -> list[DirectionLoss]:
+        return [self.forward] if self.backward is None else [self.forward, self.backward]
+
+    @property
+    def loss(self) -> float:
+        """The mean of the directions' losses: what training minimises."""
+        return sum(direction.loss for direction in self.directions) / len(self.directions)
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(self.loss)
+
+    @property
+    def perplexity_per_byte(self) -> float:
+        return math.exp(sum(direction.loss_per_byte for direction in self.directions) / len(self.directions))
+
+    def __str__(self) -> str:
+        rows = [("forward", self.forward), ("backward", self.backward), ("average", self)]
+        lines = [f"{'perplexity':<12}{'per word':>12}{'per byte':>12}"]
+        for name, row in rows[: 1 if self.backward is None else 3]:
+            lines.append(f"{name:<12}{row.perplexity:>12,.2f}{row.perplexity_per_byte:>12.4f}")
+        one = self.forward
+        lines.append(
+            f"{one.tokens:,} tokens in each direction: {one.words:,} words, {one.unknown_rate:.2%} of them out of "
+            f"vocabulary, and {one.tokens - one.words:,} sentence boundaries; {one.bytes:,} bytes"
+        )
+        if self.streams is not None:
+            lines.append(
+                f"state carried along in {self.streams} streams, windows of {self.window}; at the end "
+                f"{self.dropped:,} tokens dropped"
+            )
+        return "\n".join(lines)
+
+
+def perplexity(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    sentences: Iterable[str | Sequence[str]],
+    streams: int | None = None,
+    window: int | None = None,
+    batch_size: int | None = None,
+) -> Perplexity:
+    """The perplexity of a text, with the full softmax.
+
+    Every sentence is read from a fresh state, so that the result depends on nothing but model and text. With `streams`
+    it is what the original program measures: that many rows are filled with sentence after sentence, each row's state
+    is carried along, and what does not fill all rows at the end is dropped.
+
+    Args:
+        sentences: strings, or lists of words; `read_lines(files)` gives those of files. Blank ones are passed over.
+        streams: rows of the carried state; the original has 256.
+        window: tokens that a row takes at a time, with `streams` only: 1 if not given, as the original.
+        batch_size: sentences that are read at one time, without `streams` only: 32 if not given.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer, perplexity
+    >>> words = ["<S>", "</S>", "<UNK>", "cats", "sleep"]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
+    >>> model, tokenizer = ElmoForPreTraining(config), ElmoTokenizer(word_vocabulary=words)
+    >>> result = perplexity(model, tokenizer, ["cats sleep", "cats purr"])
+    >>> result.forward.tokens, result.forward.words, result.forward.bytes, result.forward.unknown_rate
+    (6, 4, 21, 0.25)
+    >>> result.perplexity > 1
+    True
+
+    ```
+    """
+    window = _checked_window(streams, window, batch_size)
+    scorer = ElmoScorer(model, tokenizer, batch_size or 32)
+    backward = DirectionLoss() if model.config.bidirectional else None
+    result = Perplexity(DirectionLoss(), backward, streams, window)
+    texts = (text for text in sentences if (text.strip() if isinstance(text, str) else text))
+    if streams is None:
+        _by_sentence(result, scorer, texts)
+    else:
+        _in_streams(result, scorer, texts)
+    if not result.sentences:
+        raise ValueError("The text has no words: nothing to measure. Accepted is at least one line that is not blank.")
+    if not result.forward.tokens:
+        raise ValueError(
+            f"The text has {result.dropped:,} tokens in {result.sentences:,} sentences, too little to fill {streams} "
+            f"streams of {window} once; accepted are fewer streams, or none (each sentence by itself)."
+        )
+    return result
+
+
+def _checked_window(streams: int | None, window: int | None, batch_size: int | None) -> int | None:
+    for name, value in (("streams", streams), ("window", window), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
+    if streams is None:
+        if window is not None:
+            raise ValueError(f"`window` is {window} without `streams`; accepted is both, or neither.")
+        return None
+    if batch_size is not None:
+        raise ValueError(f"`batch_size` is {batch_size} and `streams` is {streams}; accepted is one of the two.")
+    return window or 1
+
+
+def _by_sentence(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Sequence[str]]):
+    sizes: list[np.ndarray] = []  # of the sentences that the scorer has read ahead
+
+    def remembered() -> Iterator[list[str]]:
+        for text in texts:
+            words = scorer.words(text)
+            sizes.append(_sizes(text, words))
+            yield words
+
+    for score in scorer.score_stream(remembered()):
+        about = _about(score.unknown, sizes.pop(0))
+        result.forward.add(-score.forward.sum(), about[1:])
+        if result.backward is not None:
+            result.backward.add(-score.backward.sum(), about[:-1])
+        result.sentences += 1
+
+
+@torch.no_grad()
+def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Sequence[str]]):
+    model, window, states, read = scorer.model, result.window, None, 0
+
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        nonlocal read
+        for text in texts:
+            inputs, targets = _pairs(scorer, text)
+            result.sentences += 1
+            read += targets.shape[1]
+            yield inputs, targets
+
+    for inputs, targets in fill_streams(pairs(), result.streams, window):
+        ids = torch.from_numpy(inputs).flatten(1, 2)  # (B, 2, W, C) -> (B, 2 W, C): both directions at once
+        tokens, mask = encode(model, ids, torch.ones(ids.shape[:2]))
+        forward, backward = tokens.split(window, 1)
+        layers, states = model.elmo.bilm(forward, mask[:, :window], x_backward=backward, past_states=states)
+        tops = layers[-1].chunk(model.config.num_directions, -1)
+        for number, (direction, top) in enumerate(zip(result.directions, tops, strict=True)):
+            wanted = targets[:, number].reshape(-1, 4)
+            found = log_probabilities(model, top.flatten(0, 1), torch.from_numpy(wanted[:, 0]))
+            direction.add(-found.sum().item(), wanted[:, 1:])
+    result.dropped = read - result.forward.tokens
+
+
+def fill_streams(
+    pairs: Iterable[tuple[np.ndarray, ...]], streams: int, window: int
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Sentences -> windows (streams, 2, window, ...), until they no longer fill every row.
+
+    Each sentence is a tuple of arrays (2, tokens, ...), forward and backward. Row after row takes what it lacks of the
+    sentences in their order; a row that has not finished a sentence goes on with it in the next window.
+    """
+    following = iter(pairs)
+    rows: list[Any] = [None] * streams
+    while True:
+        for number, row in enumerate(rows):
+            while row is None or row[0].shape[1] < window:
+                sentence = next(following, None)
+                if sentence is None:
+                    return
+                joined = zip(row, sentence, strict=True) if row is not None else ()
+                row = sentence if row is None else tuple(np.concatenate(parts, 1) for parts in joined)
+            rows[number] = row
+        yield tuple(np.stack([part[:, :window] for part in parts]) for parts in zip(*rows, strict=True))
+        rows = [tuple(part[:, window:] for part in row) for row in rows]
+
+
+def _pairs(scorer: ElmoScorer, text: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """What each direction reads (2, n + 1, C), and of each token that it predicts then the line and `_about`."""
+    words = scorer.words(text)
+    batch = scorer.tokenizer([words], is_split_into_words=True, return_lm_labels=True, return_tensors="np")
+    ids, labels = batch["input_ids"][0], batch["labels"][0]
+    unknown = labels == scorer.tokenizer.word_lines[UNK]
+    targets = np.concatenate([labels[:, None], _about(unknown, _sizes(text, words))], 1)  # (n + 2, 4)
+    return np.stack([ids[:-1], ids[:0:-1]]), np.stack([targets[1:], targets[-2::-1]])
+
+
+def _about(unknown: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(T, 3) of a sentence's tokens: unknown or not, word or boundary, bytes."""
+    words = np.ones_like(sizes)
+    words[[0, -1]] = 0
+    return np.stack([unknown.astype(np.int64), words, sizes], -1)
+
+
+def _sizes(text: str | Sequence[str], words: list[str]) -> np.ndarray:
+    """Bytes of each token; a boundary stands for the spaces and the line end, so that a sentence has all its bytes."""
+    line = (text if isinstance(text, str) else " ".join(words)).strip()
+    of_words = [len(word.encode("utf-8", "replace")) for word in words]
+    rest = len(line.encode("utf-8", "replace")) + 1 - sum(of_words)
+    return np.array([rest, *of_words, rest])

@@ -1,0 +1,64 @@
+"""Word vectors remembered from batch to batch: natural text repeats most of its words."""
+
+import threading
+from collections.abc import Callable
+
+import torch
+
+
+class WordCache:
+    """The vectors of up to `capacity` words; a new word takes the place of the one that came first."""
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self._slots: dict[bytes, int] = {}
+        self._words: list[bytes] = []  # by slot
+        self._next = 0
+        self._store: torch.Tensor | None = None  # (up to capacity, P)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def vectors(self, words: list[bytes], encode: Callable[[list[bytes]], torch.Tensor]) -> torch.Tensor:
+        """Distinct words -> (words, P); `encode` makes those that are not here."""
+        with self._lock:
+            slots = [self._slots.get(word) for word in words]
+            known = [number for number, slot in enumerate(slots) if slot is not None]
+            found = self._store[[slots[number] for number in known]] if known else None
+        if len(known) == len(words) and words:
+            return found
+        missing = [number for number, slot in enumerate(slots) if slot is None]
+        made = encode([words[number] for number in missing])
+        with self._lock:
+            self._remember([words[number] for number in missing][-self.capacity :], made[-self.capacity :])
+        if found is None:
+            return made
+        result = made.new_empty(len(words), made.shape[1])
+        result[known], result[missing] = found, made
+        return result
+
+    def _remember(self, words: list[bytes], vectors: torch.Tensor):
+        # Another thread may have brought some of them in the meantime.
+        new = [number for number, word in enumerate(words) if word not in self._slots]
+        slots = []
+        for number in new:
+            slot, word = self._next, words[number]
+            if slot < len(self._words):
+                del self._slots[self._words[slot]]
+                self._words[slot] = word
+            else:
+                self._words.append(word)
+            self._slots[word] = slot
+            slots.append(slot)
+            self._next = (slot + 1) % self.capacity
+        self._make_room(vectors)
+        self._store[slots] = vectors[new]
+
+    def _make_room(self, like: torch.Tensor):
+        here = 0 if self._store is None else len(self._store)
+        if here < len(self._words):
+            store = like.new_empty(min(max(2 * here, len(self._words), 1024), self.capacity), like.shape[1])
+            if here:
+                store[:here] = self._store
+            self._store = store

@@ -1,0 +1,123 @@
+"""What a language model says of the words of a text, in memory that grows with the text alone.
+
+Neither is there ever a table of all positions by all words of the vocabulary, nor is a long text encoded at once.
+B sentences of T tokens; P is the projection size, V the vocabulary, N any number of positions.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+# Tokens that the character encoder and the LSTMs see at one time: the original model needs 0.2 MB for each.
+TOKENS_AT_ONCE = 2048
+# Logits that exist at one time: more than fit near a processor are slower to compute. But a large vocabulary's weights
+# should not be fetched for a row or two: 32 rows of 800,000 words are 0.1 GB.
+LOGITS_AT_ONCE = 2**22
+ROWS_AT_LEAST = 32
+NEEDED = (
+    "accepted is an ElmoForPreTraining, as training it makes one, or `elmo-hf convert` with --vocabulary and --softmax"
+)
+
+
+def check_language_model(model: PreTrainedModel, tokenizer: Any):
+    """Raises unless the model has a softmax and the tokenizer a word for each of its rows."""
+    if model.get_output_embeddings() is None:
+        raise ValueError(f"This {type(model).__name__} has no softmax over words; {NEEDED}.")
+    if tokenizer.word_vocabulary is None:
+        raise ValueError(
+            "The tokenizer has no vocabulary, so that a row of the softmax stands for no word; accepted is one that "
+            "has it, ElmoTokenizer.from_pretrained(..., word_vocabulary=FILE)."
+        )
+    rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
+    if rows != words:
+        raise ValueError(f"The softmax has {rows:,} rows, but the tokenizer's vocabulary has {words:,} words.")
+    _ = tokenizer.word_lines  # complains of a vocabulary without <S>, </S> or <UNK>
+
+
+@torch.no_grad()
+def top_layers(
+    model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The top layer (B, T, P) of each direction; the words are padded on the right.
+
+    Both directions read in windows from their own end, the state carried from one to the next: the same as in one
+    go, but what the inner layers need is freed after each window.
+    """
+    tokens, mask = encode(model, input_ids, attention_mask)
+    backward = reversed_rows(tokens, mask)
+    tops, states = [], None
+    for here in _windows(mask):
+        layers, states = model.elmo.bilm(
+            tokens[:, here], mask[:, here], x_backward=backward[:, here], past_states=states
+        )
+        tops.append(layers[-1])
+    directions = torch.cat(tops, 1).chunk(model.config.num_directions, -1)
+    return (directions[0], *(reversed_rows(top, mask) for top in directions[1:]))
+
+
+@torch.no_grad()
+def encode(
+    model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token vectors (B, T, P) and their mask as bool, on the model's device; a few tokens at a time."""
+    device = next(model.parameters()).device
+    mask = attention_mask.bool().to(device)
+    parts = [model.elmo.encode_tokens(input_ids[:, here].to(device), mask[:, here])[0] for here in _windows(mask)]
+    return torch.cat(parts, 1), mask
+
+
+def _windows(mask: torch.Tensor) -> list[slice]:
+    rows, length = mask.shape
+    step = max(TOKENS_AT_ONCE // max(rows, 1), 1)
+    return [slice(start, start + step) for start in range(0, length, step)]
+
+
+def reversed_rows(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Each row of (B, T, ...) from its last token to its first; padding, on the right, stays where it is."""
+    places = torch.arange(mask.shape[1], device=mask.device)
+    mirrored = mask.sum(1, keepdim=True) - 1 - places  # (B, T), negative in padding
+    index = torch.where(mirrored < 0, places, mirrored)
+    return x[torch.arange(len(x), device=x.device)[:, None], index]
+
+
+@torch.no_grad()
+def log_probabilities(model: PreTrainedModel, rows: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Log probability (N,) of the words (N,), lines of the vocabulary, given the top layer (N, P) before each."""
+    # Made at once: small results kept between large tables that come and go would leave the memory full of holes.
+    found = rows.new_empty(len(rows), dtype=torch.float64)
+    parts = (_parts(model, x) for x in (rows, words.to(rows.device), found))
+    for some, these, result in zip(*parts, strict=True):
+        result.copy_(log_distribution(model, some).gather(1, these[:, None])[:, 0])
+    return found
+
+
+@torch.no_grad()
+def best_words(
+    model: PreTrainedModel, rows: list[torch.Tensor], k: int, never: list[int]
+) -> Iterator[tuple[list[int], list[list[float]]]]:
+    """For each position the k likeliest words, as lines of the vocabulary, and their scores.
+
+    Args:
+        rows: top layers (N, P). Those of one direction give one score. Those of both give three: the sum of both log
+            probabilities, normalised over the vocabulary, and each by itself.
+        never: lines of the vocabulary that are not proposed.
+    """
+    k = min(k, model.config.vocab_size - len(never))
+    for parts in zip(*(_parts(model, some) for some in rows), strict=True):
+        each = [log_distribution(model, some) for some in parts]  # (n, V)
+        if len(each) == 2:
+            each.insert(0, torch.log_softmax(each[0] + each[1], -1))
+        lines = each[0].index_fill(1, torch.tensor(never, device=each[0].device).long(), -torch.inf).topk(k).indices
+        scores = torch.stack([one.gather(1, lines) for one in each], -1)  # (n, k, 1 or 3)
+        yield from zip(lines.tolist(), scores.tolist(), strict=True)
+
+
+def log_distribution(model: PreTrainedModel, rows: torch.Tensor) -> torch.Tensor:
+    """Log probabilities (N, V) of every word, for few enough positions to hold them."""
+    return torch.log_softmax(model.get_output_embeddings()(rows).float(), -1)
+
+
+def _parts(model: PreTrainedModel, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.split(max(LOGITS_AT_ONCE // model.config.vocab_size, ROWS_AT_LEAST))
