@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .recurrence_training_elmo import run_layers_trained  # noqa: F401
     from .sampled_softmax_elmo import draw_words  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
-    from .threads_elmo import run_together  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
     from .word_cache_elmo import WordCache  # noqa: F401
 

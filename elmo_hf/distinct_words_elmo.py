@@ -15,7 +15,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .packed_linear_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear, weight_gradient
-from .threads_elmo import run_together
 
 if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 PADDING_CHARACTER = 261  # what fills a row after the end mark; row 0 of the embedding means "no token"
 # Windows of one product: its result, 4 MB in float32 at 2048 filters, should stay in the cache.
 WINDOWS_AT_ONCE = 512
-# From here on two threads with half of the words each, rather than two threads on each product (which wait for each
-# other at every product, for long where other programs run).
-WORDS_TO_SHARE = 16
 
 
 def distinct_words(rows: torch.Tensor) -> tuple[list[bytes], torch.Tensor]:
@@ -68,16 +64,7 @@ def _encode_short(encoder: "ElmoCharacterEncoder", rows: torch.Tensor, lengths: 
         return steps(x)
     product = linear_kept(encoder, "convolutions", *weights, join=_one_weight)
 
-    def run(words: slice) -> torch.Tensor:
-        return steps(strongest_windows(Windows(rows[words], lengths[words], widest(encoder)), embedding, product))
-
-    if len(rows) < WORDS_TO_SHARE:
-        return run(slice(None))
-    # Every second word: halves with equal lengths.
-    halves = run_together([lambda first=first: run(slice(first, None, 2)) for first in (0, 1)], rows.device)
-    x = halves[0].new_empty(len(rows), halves[0].shape[1])
-    x[0::2], x[1::2] = halves
-    return x
+    return steps(strongest_windows(Windows(rows, lengths, widest(encoder)), embedding, product))
 
 
 def widest(encoder: "ElmoCharacterEncoder") -> int:

@@ -61,3 +61,12 @@ def _is_untouched(module: nn.Module) -> bool:
         and "forward" not in vars(module)
         and all(_is_plain(parameter) for parameter in module._parameters.values() if parameter is not None)
     )
+
+
+def _after_fork():
+    # OpenMP's threads do not come along into a forked process, which would wait for them for ever.
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

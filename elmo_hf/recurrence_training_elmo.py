@@ -14,7 +14,6 @@ from torch.autograd.function import once_differentiable
 
 from .packed_linear_elmo import linear_once, weight_gradient
 from .recurrence_elmo import LayerProducts, Packing, cell_, cell_output, gate_bias
-from .threads_elmo import run_together
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
@@ -41,8 +40,7 @@ class _LayerThroughTime(torch.autograd.Function):
     def forward(ctx: Any, packing: Packing, clips: tuple, *flat: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         ctx.packing, ctx.clips = packing, clips
         groups = [flat[at : at + INPUTS] for at in range(0, len(flat), INPUTS)]
-        tasks = [lambda group=group: _forward(packing, clips, *group) for group in groups]
-        results = run_together(tasks, flat[0].device)
+        results = [_forward(packing, clips, *group) for group in groups]
         # All of it by save_for_backward: gradient checkpointing and in-place checks know only of that.
         ctx.save_for_backward(*flat, *(tensor for outputs, steps in results for tensor in (outputs[0], *steps)))
         return tuple(tensor for outputs, _ in results for tensor in outputs)
@@ -52,15 +50,14 @@ class _LayerThroughTime(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         saved, packing, clips = ctx.saved_tensors, ctx.packing, ctx.clips
         count, steps = len(gradients) // 3, len(packing.sizes)
-        kept, tasks = saved[count * INPUTS :], []
+        kept, results = saved[count * INPUTS :], []
         for number in range(count):
             group = saved[number * INPUTS : (number + 1) * INPUTS]
             y, *of_steps = kept[number * (1 + 2 * steps) : (number + 1) * (1 + 2 * steps)]
             needed = ctx.needs_input_grad[2 + number * INPUTS : 2 + (number + 1) * INPUTS]
             given = gradients[3 * number : 3 * number + 3]
-            tasks.append(lambda a=(group, y, of_steps, given, needed): _backward(packing, clips, *a))
-        results = run_together(tasks, gradients[0].device)
-        return None, None, *(gradient for result in results for gradient in result)
+            results += _backward(packing, clips, group, y, of_steps, given, needed)
+        return None, None, *results
 
 
 def _forward(
