@@ -24,9 +24,11 @@ test: $(INSTALLED)  ## Run the tests
 
 bench: $(INSTALLED)  ## Measure speed beside the programs before (sets them up first; about half an hour)
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/training.py
 
 bench-quick: $(INSTALLED)  ## The same with less text and fewer rounds
 	$(BIN)/python benchmarks/run.py --quick
+	$(BIN)/python benchmarks/training.py --quick
 
 lint: $(INSTALLED)  ## Check style
 	$(BIN)/ruff check .

@@ -17,19 +17,20 @@ class WorkerFailed(Exception):
 class Worker:
     """One program that has loaded its model and waits for batches; a context manager."""
 
-    def __init__(self, program: Program, settings: dict, log: Path):
+    def __init__(self, program: Program, settings: dict, log: Path, python: Path | None = None):
         self.program, self.log = program, log
-        threads = str(settings["threads"])
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+        # Without a number, each program takes as many threads as it does by itself.
+        threads = dict.fromkeys(names, str(settings["threads"])) if "threads" in settings else {}
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as errors:
             self.process = subprocess.Popen(
-                [program.python, WORKERS / program.worker],
+                [python or program.python, WORKERS / program.worker],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={**os.environ, **dict.fromkeys(names, threads), "HF_HUB_OFFLINE": "1"},
+                env={**os.environ, **threads, "HF_HUB_OFFLINE": "1"},
             )
         try:
             self.loaded = self._ask({**settings, "variant": program.variant})
@@ -40,6 +41,10 @@ class Worker:
     def embed(self, batches: list, save_to: Path | None = None) -> dict:
         """Seconds for all batches, and the largest memory so far; `save_to` keeps the vectors of every sentence."""
         return self._ask({"batches": batches, "save_to": save_to and str(save_to)})
+
+    def train(self, steps: int) -> dict:
+        """Seconds for so many training steps, and the largest memory so far."""
+        return self._ask({"steps": steps})
 
     def _ask(self, request: dict) -> dict:
         try:

@@ -120,8 +120,8 @@ def machine() -> str:
     return f"{model}, {cores} processors, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
 
 
-def save(report: str):
-    """Puts the report in the README, in place of the last one."""
-    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    README.write_text(f"{before}{BEGIN}\n\n{report.strip()}\n\n{END}{after}", encoding="utf-8")
+def save(report: str, begin: str = BEGIN, end: str = END):
+    """Puts the report in the README between two marks, in place of the last one."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(begin)
+    after = rest.partition(end)[2]
+    README.write_text(f"{before}{begin}\n\n{report.strip()}\n\n{end}{after}", encoding="utf-8")

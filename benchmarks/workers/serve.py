@@ -27,13 +27,7 @@ class Program:
 
 def serve(load: Callable[[dict], Program]):
     """Loads the program as the first line says, then answers until the input ends."""
-    # Libraries print what they like; answers must stay apart from it.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**fields: Any):
-        print(json.dumps(fields), file=answers, flush=True)
-
+    answer = answers()
     settings = json.loads(sys.stdin.readline())
     try:
         start = time.perf_counter()
@@ -48,6 +42,17 @@ def serve(load: Callable[[dict], Program]):
         traceback.print_exc()
         answer(error=f"{type(error).__name__}: {error}".partition("\n")[0])
         sys.exit(1)
+
+
+def answers() -> Callable[..., None]:
+    """What sends one answer. From here on, whatever libraries print goes to the log, apart from the answers."""
+    lines = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**fields: Any):
+        print(json.dumps(fields), file=lines, flush=True)
+
+    return answer
 
 
 def _run(program: Program, batches: list[Batch], save_to: str | None) -> dict:
