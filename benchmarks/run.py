@@ -111,7 +111,6 @@ class Run:
         self.text = text.read(text_file) if text_file else text.sentences()
         self.text_name = text_file.name if text_file else "Python's language reference and standard library docstrings"
         self.versions: dict[str, str] = {}
-        self.skipped: dict[str, str] = {}
 
     def measure(self, size: str) -> list[str]:
         """Tables of one size of model."""
@@ -150,15 +149,7 @@ class Run:
         workers = []
         for program in self.programs:
             typer.echo(f"{size}: loading {program.name}")
-            try:
-                worker = stack.enter_context(self._start(program, size, settings))
-            except WorkerFailed as error:
-                # A variant that this elmo_hf does not have; anything else is an error.
-                if "NotImplementedError" not in str(error):
-                    raise
-                self.skipped[program.name] = str(error).partition("NotImplementedError: ")[2]
-                typer.echo(f"  left out: {self.skipped[program.name]}")
-                continue
+            worker = stack.enter_context(self._start(program, size, settings))
             self.versions[program.name] = worker.loaded["version"]
             workers.append(worker)
         return workers
@@ -224,8 +215,6 @@ class Run:
             f"per token with padding, at batch {described}.",
             "",
         ]
-        if self.skipped:
-            lines += [f"Left out: {', '.join(f'{name} ({why})' for name, why in self.skipped.items())}.", ""]
         return lines
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from local_hub import LocalHub
+from remote import WITHOUT_PACKAGE
 from small_models import ENTITIES, small
 from transformers import (
     BertConfig,
@@ -213,16 +214,6 @@ def test_a_saved_pipeline_is_loaded_by_task(tmp_path):
 
 # -- over the Hub
 
-WITHOUT_PACKAGE = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "elmo_hf":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-"""
 ANSWERS = """
 import json, sys
 import torch

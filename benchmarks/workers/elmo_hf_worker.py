@@ -26,8 +26,8 @@ def _remember_words(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
 
 
 def _int8(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
-    # It may change the model itself and return nothing.
-    return model.quantize() or model
+    model.quantize()
+    return model
 
 
 def _reference(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
@@ -35,21 +35,19 @@ def _reference(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
     return model
 
 
-# Name of the variant -> the method that the model needs for it, and what to do.
-VARIANTS: dict[str, tuple[str, Callable]] = {
-    "default": ("forward", lambda model, settings: model),
-    "reference": ("set_engine", _reference),
-    "words remembered": ("cache_words", _remember_words),
-    "bfloat16": ("to", lambda model, settings: model.to(torch.bfloat16)),
-    "int8": ("quantize", _int8),
+# Name of the variant -> what makes it of a model.
+VARIANTS: dict[str, Callable] = {
+    "default": lambda model, settings: model,
+    "reference": _reference,
+    "words remembered": _remember_words,
+    "bfloat16": lambda model, settings: model.to(torch.bfloat16),
+    "int8": _int8,
 }
 
 
 def load(settings: dict) -> Program:
     torch.set_num_threads(settings["threads"])
-    method, prepare = VARIANTS[settings["variant"]]
-    if not hasattr(elmo_hf.ElmoModel, method):
-        raise NotImplementedError(f"this elmo_hf has no ElmoModel.{method}")
+    prepare = VARIANTS[settings["variant"]]
     model = elmo_hf.ElmoModel.from_pretrained(settings["converted"]).eval()
     tokenizer = elmo_hf.ElmoTokenizer.from_pretrained(settings["converted"])
     model = prepare(model, settings)

@@ -7,7 +7,7 @@ except ImportError as error:
 
 from .checkpoints import newest_checkpoint
 from .corpus import Corpus, lines_of_dataset
-from .evaluation import Perplexity, evaluate
+from .evaluation import HeldOutPerplexity, evaluate
 from .run import Settings, pretrain
 from .starting import SIZES, config_of_size
 from .trainer import ElmoPretrainer
@@ -19,7 +19,7 @@ __all__ = [
     "Corpus",
     "ElmoPretrainer",
     "Packer",
-    "Perplexity",
+    "HeldOutPerplexity",
     "Settings",
     "TrainingWindows",
     "agreement_with_counts",

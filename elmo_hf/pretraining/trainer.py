@@ -15,7 +15,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 from elmo_hf.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.lstm_elmo import States
 from elmo_hf.pretraining.checkpoints import read_position, write_position
-from elmo_hf.pretraining.evaluation import Losses, Perplexity, summed_losses
+from elmo_hf.pretraining.evaluation import HeldOutPerplexity, Losses, summed_losses
 from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
 from elmo_hf.pretraining.windows import TrainingWindows
 from elmo_hf.tokenization_elmo import ElmoTokenizer
@@ -160,7 +160,7 @@ class ElmoPretrainer(Trainer):
         losses = summed_losses(self.model, self.processing_class, mine)
         sums = torch.tensor([losses.forward, losses.backward, losses.predictions], dtype=torch.float64)
         forward, backward, count = reduce(sums.to(self.args.device), "sum").tolist()
-        found = Perplexity.of(Losses(forward, backward, int(count)), self.model.config.bidirectional)
+        found = HeldOutPerplexity.of(Losses(forward, backward, int(count)), self.model.config.bidirectional)
         metrics = {f"{metric_key_prefix}_perplexity": found.average}
         metrics |= {f"{metric_key_prefix}_loss": math.log(found.average)}
         if self.model.config.bidirectional:

@@ -9,7 +9,6 @@ from small_models import small
 
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.pretraining import evaluate
-from elmo_hf.pretraining import evaluation as module
 
 WORDS = ["<S>", "</S>", "<UNK>", *"abcdef"]
 LINES = ["a b c", "f", "", "b e e d a c unknown", "a"]
@@ -24,8 +23,7 @@ def model_and_tokenizer(**settings):
 
 @torch.no_grad()
 @pytest.mark.parametrize("settings", [{}, {"bidirectional": False}, {"word_input": True}])
-def test_against_the_plain_statement(settings, monkeypatch):
-    monkeypatch.setattr(module, "STEPS_AT_ONCE", 3)  # a sentence takes several
+def test_against_the_plain_statement(settings):
     model, tokenizer = model_and_tokenizer(**settings)
     config, parameters = model.config, dict(model.named_parameters())
     totals, count = [0.0] * config.num_directions, 0
