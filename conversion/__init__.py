@@ -1,6 +1,6 @@
 """Outside formats <-> ours: the original programs' files, and proof that nothing changed on the way."""
 
-from .bilm_tf import convert, export, push
+from .convert import convert, export, push
 from .options import config_from_options, options_from_config
 from .sources import SourceError, SourceFiles, fetch, open_sources
 from .verify import Verification, verify

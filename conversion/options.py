@@ -8,7 +8,7 @@ from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 
-from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.model.configuration_elmo import ElmoConfig
 
 logger = logging.getLogger(__name__)
 

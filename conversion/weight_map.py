@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.model.configuration_elmo import ElmoConfig
 
 Arrays = tuple[np.ndarray, ...]
 

@@ -10,25 +10,25 @@ from transformers import (
 )
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from .configuration_elmo import ElmoConfig
-from .heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, pool_words
-from .language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
-from .modeling_elmo import (
+from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
+from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
+from .model.configuration_elmo import ElmoConfig
+from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, pool_words
+from .model.language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
+from .model.modeling_elmo import (
     ElmoModel,
     ElmoModelOutput,
     resize_states,
     strip_boundaries,
 )
-from .pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
-from .preparation import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
-from .pretrained_elmo import ElmoPreTrainedModel
-from .scalar_mix_elmo import ElmoScalarMix
-from .scoring import ElmoScorer, Prediction, SentenceScore
-from .text_files import read_lines
-from .text_perplexity import DirectionLoss, Perplexity, perplexity
-from .tokenization_elmo import ElmoTokenizer
+from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
+from .model.pretrained_elmo import ElmoPreTrainedModel
+from .model.scalar_mix_elmo import ElmoScalarMix
+from .model.tokenization_elmo import ElmoTokenizer
+from .model.word_rows_elmo import byte_rows, read_word_vocabulary
+from .text.annotated import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
+from .text.lines import read_lines
 from .version import __version__
-from .word_rows_elmo import byte_rows, read_word_vocabulary
 
 AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
 AutoTokenizer.register(ElmoConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)

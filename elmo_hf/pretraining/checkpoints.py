@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.lstm_elmo import States
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.lstm_elmo import States
 
 # Written last of all, by Trainer: a folder without it is half a checkpoint.
 LAST_WRITTEN = "trainer_state.json"

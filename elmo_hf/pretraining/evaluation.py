@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from elmo_hf.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.scoring import ElmoScorer
-from elmo_hf.tokenization_elmo import ElmoTokenizer
+from elmo_hf.language_model.scorer import ElmoScorer
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 
 @dataclass(frozen=True)

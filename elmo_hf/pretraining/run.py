@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from transformers import TrainingArguments, set_seed
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import read_word_vocabulary
 from elmo_hf.pretraining.callbacks import FrozenAtFirst, Interval, Report, Rhythm
 from elmo_hf.pretraining.checkpoints import check_same_run, newest_checkpoint, run_facts
 from elmo_hf.pretraining.corpus import Corpus, lines_of_dataset
@@ -34,9 +36,7 @@ from elmo_hf.pretraining.vocabulary import (
     unigram_perplexity,
 )
 from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.text_files import STANDARD_INPUT, find_files, read_lines
-from elmo_hf.tokenization_elmo import ElmoTokenizer
-from elmo_hf.word_rows_elmo import read_word_vocabulary
+from elmo_hf.text.lines import STANDARD_INPUT, find_files, read_lines
 
 # The original's number of words drawn; a vocabulary that is not some times larger is cheaper to take whole.
 WORDS_DRAWN, WORTH_DRAWING = 8192, 4 * 8192

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.modeling_elmo import ElmoModel
-from elmo_hf.tokenization_elmo import ElmoTokenizer
-from elmo_hf.word_rows_elmo import UNK
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.modeling_elmo import ElmoModel
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import UNK
 
 # Sizes by name; the three published ones have the same convolutions.
 SIZES: dict[str, dict[str, Any]] = {

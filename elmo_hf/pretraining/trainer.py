@@ -12,13 +12,13 @@ from safetensors import SafetensorError
 from torch.nn.parallel import DistributedDataParallel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
-from elmo_hf.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.lstm_elmo import States
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.lstm_elmo import States
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.pretraining.checkpoints import read_position, write_position
 from elmo_hf.pretraining.evaluation import HeldOutPerplexity, Losses, summed_losses
 from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
 from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.tokenization_elmo import ElmoTokenizer
 
 
 class ElmoPretrainer(Trainer):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK
 from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
-from elmo_hf.tokenization_elmo import ElmoTokenizer
-from elmo_hf.word_rows_elmo import BOS, EOS, UNK
 
 SPECIALS = (BOS, EOS, UNK)
 # A vocabulary whose order agrees less than this with the corpus's counts is not sorted by frequency.

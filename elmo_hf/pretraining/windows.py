@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from elmo_hf.configuration_elmo import ElmoConfig
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import UNK
 from elmo_hf.pretraining.corpus import MARKS, Corpus
-from elmo_hf.tokenization_elmo import ElmoTokenizer
-from elmo_hf.word_rows_elmo import UNK
 
 SENTENCES_AT_ONCE = 4096
 # States of the packer that are kept: the loader reads ahead of the step that a checkpoint is made at.

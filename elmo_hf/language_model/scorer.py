@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from .configuration_elmo import ElmoConfig
-from .language_modeling_elmo import ElmoForPreTraining
-from .tokenization_elmo import ElmoTokenizer
-from .word_probabilities import NEEDED, best_words, check_language_model, log_probabilities, top_layers
-from .word_rows_elmo import BOS, EOS, UNK
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK
+
+from .probabilities import NEEDED, best_words, check_language_model, log_probabilities, top_layers
 
 # A batch holds fewer sentences where they are so long that their padded rows are more tokens than this.
 PADDED_TOKENS_AT_ONCE = 2**15

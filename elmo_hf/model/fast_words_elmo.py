@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from .packed_linear_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear, weight_gradient
+from .fast_products_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear, weight_gradient
 
 if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder

@@ -11,10 +11,10 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from .configuration_elmo import ElmoConfig, foreign_pipelines
-from .engine_elmo import check_engine, describe
+from .fast_engine_elmo import check_engine, describe
+from .fast_products_elmo import forget
 from .lstm_elmo import ElmoLstmLayer
 from .model_card_elmo import put_card_on_hub, write_card
-from .packed_linear_elmo import forget
 from .scalar_mix_elmo import ElmoScalarMix
 
 

@@ -1,7 +1,7 @@
 """The recurrence: LSTM cells with projection and clipping, forward and backward stacks.
 
-`lstm_reference` says what is computed. By default it is computed in packed batches, as recurrence_elmo (without
-gradients) and recurrence_training_elmo (with them) do it.
+`lstm_reference` says what is computed. By default it is computed in packed batches, as fast_lstm_elmo (without
+gradients) and fast_lstm_training_elmo (with them) do it.
 """
 
 import itertools
@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .engine_elmo import packs
-from .int8_elmo import dense_weight, is_quantized, quantize_weight
-from .packed_linear_elmo import forget
-from .recurrence_elmo import Packing, run_layer
-from .recurrence_training_elmo import run_layers_trained
+from .fast_engine_elmo import packs
+from .fast_int8_elmo import dense_weight, is_quantized, quantize_weight
+from .fast_lstm_elmo import Packing, run_layer
+from .fast_lstm_training_elmo import run_layers_trained
+from .fast_products_elmo import forget
 
 # One pair (h, c) per layer: h (B, directions, P), c (B, directions, H).
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]

@@ -10,13 +10,13 @@ import h5py
 import numpy as np
 import torch
 
-from elmo_hf.configuration_elmo import ElmoConfig
-from elmo_hf.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model_card_elmo import model_card
-from elmo_hf.modeling_elmo import ElmoModel
-from elmo_hf.pretrained_elmo import ElmoPreTrainedModel
-from elmo_hf.tokenization_elmo import ElmoTokenizer
-from elmo_hf.word_rows_elmo import BOS, EOS, read_word_vocabulary
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.model_card_elmo import model_card
+from elmo_hf.model.modeling_elmo import ElmoModel
+from elmo_hf.model.pretrained_elmo import ElmoPreTrainedModel
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import BOS, EOS, read_word_vocabulary
 
 from .hdf5 import Hdf5Weights, open_weights
 from .options import config_from_options, options_from_config, read_options

@@ -10,7 +10,8 @@ from golden_language_model import GoldenLanguageModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, perplexity, text_perplexity
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, perplexity
+from elmo_hf.language_model.perplexity import fill_streams
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 
@@ -68,7 +69,7 @@ def test_streams_are_filled_as_the_original_fills_them(lengths, streams, window)
         (np.array([one[:-1], other[:-1]]), np.array([one[1:], other[1:]]))
         for one, other in zip(sentences, reversed_sentences, strict=True)
     ]
-    found = [np.stack(both, -1) for both in text_perplexity.fill_streams(pairs, streams, window)]
+    found = [np.stack(both, -1) for both in fill_streams(pairs, streams, window)]
     for direction, texts in enumerate((sentences, reversed_sentences)):
         expected = rows_as_the_original_fills_them(texts, streams, window)
         assert len(found) == len(expected)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from .packed_linear_elmo import onednn_can
+from .fast_products_elmo import onednn_can
 
 ENGINES = ("auto", "reference", "packed")
 VARIABLE = "ELMO_HF_ENGINE"

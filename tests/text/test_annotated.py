@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from elmo_hf import ElmoTokenizer, align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 CONLLU = """\
 # sent_id = 1
 # text = Vámonos al mar

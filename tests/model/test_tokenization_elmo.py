@@ -14,7 +14,7 @@ from reference_bilm import ReferenceBilm
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.word_rows_elmo import word_of_row
+from elmo_hf.model.word_rows_elmo import word_of_row
 
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True)
 ANY_WORD = st.text(st.characters(codec=None), max_size=60)

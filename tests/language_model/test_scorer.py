@@ -11,7 +11,8 @@ from golden_language_model import GoldenLanguageModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoScorer, ElmoTokenizer, word_probabilities
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoScorer, ElmoTokenizer
+from elmo_hf.language_model import probabilities
 
 PROPERTY = settings(deadline=None, max_examples=40, derandomize=True)
 CHECKPOINTS = ["plain", "three-layers-no-skip", "word-input", "one-layer"]
@@ -179,9 +180,9 @@ def test_windows_and_parts_of_the_vocabulary_change_nothing(monkeypatch):
         return [*numbers, *([one.score for one in predictions] for batch in found for predictions in batch)]
 
     expected = results()
-    monkeypatch.setattr(word_probabilities, "TOKENS_AT_ONCE", 5)
-    monkeypatch.setattr(word_probabilities, "LOGITS_AT_ONCE", 3)
-    monkeypatch.setattr(word_probabilities, "ROWS_AT_LEAST", 2)
+    monkeypatch.setattr(probabilities, "TOKENS_AT_ONCE", 5)
+    monkeypatch.setattr(probabilities, "LOGITS_AT_ONCE", 3)
+    monkeypatch.setattr(probabilities, "ROWS_AT_LEAST", 2)
     assert all(close(one, other) for one, other in zip(results(), expected, strict=True))
 
 

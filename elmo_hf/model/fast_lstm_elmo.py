@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from .packed_linear_elmo import Linear, product_kept
+from .fast_products_elmo import Linear, product_kept
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer

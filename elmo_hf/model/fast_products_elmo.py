@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from .int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
+from .fast_int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
 
 ROWS_AT_ONCE = 512
 SMALL = 2**20  # numbers of a weight

@@ -8,8 +8,8 @@ from remote import run_python
 from transformers import AutoModelForPreTraining
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
-from elmo_hf import language_modeling_elmo as module
-from elmo_hf.sampled_softmax_elmo import draw_words
+from elmo_hf.model import language_modeling_elmo as module
+from elmo_hf.model.sampled_softmax_elmo import draw_words
 
 WORDS, ROWS, LENGTH = 11, 3, 5
 SMALL = {
@@ -107,7 +107,7 @@ def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sam
 
 
 def test_the_softmax_in_parts_is_the_softmax(monkeypatch):
-    from elmo_hf import sampled_softmax_elmo
+    from elmo_hf.model import sampled_softmax_elmo
 
     model = small()
     batch = window(model.config, 1)

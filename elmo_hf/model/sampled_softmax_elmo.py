@@ -26,7 +26,7 @@ def draw_words(number: int, vocabulary: int) -> tuple[torch.Tensor, int]:
 
     ```python
     >>> import torch
-    >>> from elmo_hf.sampled_softmax_elmo import draw_words
+    >>> from elmo_hf.model.sampled_softmax_elmo import draw_words
     >>> words, tries = draw_words(3, vocabulary=3)
     >>> words.tolist(), tries >= 3
     ([0, 1, 2], True)

@@ -1,6 +1,6 @@
 """Words -> context-free vectors: convolutions over characters, highways, a projection; or a plain embedding.
 
-`ElmoCharacterEncoder.encode` says what is computed. By default distinct_words_elmo computes it once for each distinct
+`ElmoCharacterEncoder.encode` says what is computed. By default fast_words_elmo computes it once for each distinct
 word of a batch, on no more characters than the word has.
 """
 
@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .distinct_words_elmo import PADDING_CHARACTER, distinct_words, encode_words
-from .engine_elmo import packs
-from .int8_elmo import ElmoInt8Linear
-from .packed_linear_elmo import forget, kept
-from .word_cache_elmo import WordCache
+from .fast_engine_elmo import packs
+from .fast_int8_elmo import ElmoInt8Linear
+from .fast_products_elmo import forget, kept
+from .fast_word_cache_elmo import WordCache
+from .fast_words_elmo import PADDING_CHARACTER, distinct_words, encode_words
 
 
 class ElmoHighway(nn.Module):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from .packed_linear_elmo import linear_once, weight_gradient
-from .recurrence_elmo import LayerProducts, Packing, cell_, cell_output, gate_bias
+from .fast_lstm_elmo import LayerProducts, Packing, cell_, cell_output, gate_bias
+from .fast_products_elmo import linear_once, weight_gradient
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import ElmoConfig
-from elmo_hf.configuration_elmo import AUTO_MAP
+from elmo_hf.model.configuration_elmo import AUTO_MAP
 
 
 @pytest.mark.parametrize(

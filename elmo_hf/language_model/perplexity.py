@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from .scoring import ElmoScorer
-from .word_probabilities import encode, log_probabilities
-from .word_rows_elmo import UNK
+from elmo_hf.model.word_rows_elmo import UNK
+
+from .probabilities import encode, log_probabilities
+from .scorer import ElmoScorer
 
 
 @dataclass

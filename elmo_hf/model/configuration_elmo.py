@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     # them, so that a base model can later be loaded as any other class.
     from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
-    from .distinct_words_elmo import distinct_words  # noqa: F401
-    from .engine_elmo import engine_of  # noqa: F401
+    from .fast_engine_elmo import engine_of  # noqa: F401
+    from .fast_int8_elmo import quantize_weight  # noqa: F401
+    from .fast_lstm_elmo import run_layer  # noqa: F401
+    from .fast_lstm_training_elmo import run_layers_trained  # noqa: F401
+    from .fast_products_elmo import linear_kept  # noqa: F401
+    from .fast_word_cache_elmo import WordCache  # noqa: F401
+    from .fast_words_elmo import distinct_words  # noqa: F401
     from .heads_elmo import ElmoForTokenClassification  # noqa: F401
-    from .int8_elmo import quantize_weight  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
     from .lstm_elmo import ElmoBiLm  # noqa: F401
     from .model_card_elmo import model_card  # noqa: F401
     from .modeling_elmo import ElmoModel  # noqa: F401
-    from .packed_linear_elmo import linear_kept  # noqa: F401
     from .pipeline_elmo import ElmoTokenClassificationPipeline  # noqa: F401
     from .pretrained_elmo import ElmoPreTrainedModel  # noqa: F401
-    from .recurrence_elmo import run_layer  # noqa: F401
-    from .recurrence_training_elmo import run_layers_trained  # noqa: F401
     from .sampled_softmax_elmo import draw_words  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
-    from .word_cache_elmo import WordCache  # noqa: F401
 
 # What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
 AUTO_MAP = {

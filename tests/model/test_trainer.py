@@ -30,7 +30,7 @@ from elmo_hf import (
     read_conll,
 )
 
-WNUT = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "ner" / "wnut17train.conll"
+WNUT = Path(__file__).resolve().parents[3] / "shared" / "data" / "ner" / "wnut17train.conll"
 SENTENCES = {
     "tokens": [["Ann", "saw", "Rome", "."], ["Rome"], [], ["New", "York", "saw", "Ann", "Lee", "again"], ["No", "!"]]
     * 4,

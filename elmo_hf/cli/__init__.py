@@ -10,7 +10,7 @@ import typer
 from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import __version__
-from elmo_hf.pretraining_command import pretrain
+from elmo_hf.cli.pretrain import pretrain
 
 app = typer.Typer(
     name="elmo-hf",
@@ -292,7 +292,3 @@ def main():
     except (ValueError, OSError, StrictDataclassError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""The language model in use: scores, substitutes, perplexity."""
