@@ -123,7 +123,7 @@ def prepare(data: Path, output: Path):
     for folder in ("train", "held-out"):
         (output / folder).mkdir(parents=True, exist_ok=True)
     novels, left_out = novels_of(documents(data / SOURCES["litbank"]), test_documents(data / COREFERENCE))
-    sentences = (sentence for document in documents(data / SOURCES["tatoeba"]) for sentence in document)
+    (sentence for document in documents(data / SOURCES["tatoeba"]) for sentence in document)
     pieces = {
         "enwik8": documents(data / SOURCES["enwik8"]),
         "openstax": (block for one in documents(data / SOURCES["openstax"]) for block in blocks(one)),
