@@ -39,7 +39,7 @@ def main():
         labels = [_zipf(shape, given.words) for _ in range(2)]
         before = model.softmax.weight.detach()[::1000].clone()
         start = time.perf_counter()
-        output = model(ids[0], None, labels[0], ids[1], labels[1], past_states=states)
+        output = model(ids[0], None, labels[0], ids[1], labels[1], past_states=states, use_cache=True)
         forward = time.perf_counter()
         output.loss.backward()
         backward = time.perf_counter()

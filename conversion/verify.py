@@ -71,7 +71,7 @@ def verify(
         inputs = tokenizer(batch, is_split_into_words=True, padding=True, return_tensors="pt")
         before = None if stateless or states is None else resize_states(states, len(batch))
         with torch.inference_mode():
-            output = model(**inputs, past_states=before, output_hidden_states=True)
+            output = model(**inputs, past_states=before, output_hidden_states=True, use_cache=True)
         states = output.past_states
         layers = torch.stack(output.hidden_states, 1).float().numpy()  # (B, L + 1, T, hidden)
         inner = word_mask(model.config, inputs["attention_mask"].bool(), inputs["input_ids"]).numpy()

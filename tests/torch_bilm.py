@@ -20,7 +20,7 @@ class TorchBilm:
         rows = [torch.from_numpy(np.array(sentence)) for sentence in sentences]
         ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         with torch.no_grad():
-            output = self.model(ids, past_states=self._states(states), output_hidden_states=True)
+            output = self.model(ids, past_states=self._states(states), output_hidden_states=True, use_cache=True)
         layers = torch.stack(output.hidden_states, 1).numpy()  # (B, L + 1, T, directions * P)
         outputs = [layers[k, :, : len(sentence)] for k, sentence in enumerate(sentences)]
         last = [

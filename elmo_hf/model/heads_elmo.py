@@ -1,5 +1,7 @@
 """The task heads: ElmoForTokenClassification and ElmoForSequenceClassification."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -80,15 +82,19 @@ class ElmoForTokenClassification(ElmoTaskModel):
         labels: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        **keywords: Any,
     ) -> TokenClassifierOutput:
         """
         Args:
-            input_ids, attention_mask, inputs_embeds, output_hidden_states: as ElmoModel takes them.
+            input_ids, attention_mask, inputs_embeds, output_hidden_states, keywords: as ElmoModel takes them.
             labels: (B, T), a label for each position, from 0; -100 where there is none, as at `<S>`, `</S>` and
                 padding.
             num_items_in_batch: labels in all the batches of one step, when gradients are accumulated.
         """
-        output = self.elmo(input_ids, attention_mask, inputs_embeds, output_hidden_states=output_hidden_states)
+        self.check_keywords(keywords)
+        output = self.elmo(
+            input_ids, attention_mask, inputs_embeds, output_hidden_states=output_hidden_states, **keywords
+        )
         logits = self.classifier(self.dropout(output.last_hidden_state))  # (B, T, num_labels)
         loss = None
         if labels is not None:
@@ -142,10 +148,11 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         labels: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        **keywords: Any,
     ) -> SequenceClassifierOutput:
         """
         Args:
-            input_ids, attention_mask, inputs_embeds, output_hidden_states: as ElmoModel takes them. A pair is one
+            input_ids, attention_mask, inputs_embeds, output_hidden_states, keywords: as ElmoModel takes them. A pair is one
                 row, `<S> a </S> <S> b </S>`.
             token_type_ids: (B, T), 0 in the first sentence and 1 in the second. Not given: the second sentence
                 begins at the second `<S>`.
@@ -154,13 +161,14 @@ class ElmoForSequenceClassification(ElmoTaskModel):
                 or (B, num_labels) numbers for `"regression"`.
             num_items_in_batch: labels in all the batches of one step, when gradients are accumulated.
         """
+        self.check_keywords(keywords)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
         segments = self._segments(mask, input_ids, token_type_ids)
         count = len(segments)
         ids, vectors = (None if x is None else torch.cat([x] * count) for x in (input_ids, inputs_embeds))
         # Each sentence is a row of its own, in which the other one is padding: no state gets across.
         rows = torch.cat(segments)  # (sentences * B, T)
-        output = self.elmo(ids, rows, vectors, output_hidden_states=output_hidden_states)
+        output = self.elmo(ids, rows, vectors, output_hidden_states=output_hidden_states, **keywords)
         words = word_mask(self.config, rows, ids)
         pooled = pool_words(
             self.dropout(output.last_hidden_state), words, self.config.pooling, self.config.num_directions

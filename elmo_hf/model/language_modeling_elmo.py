@@ -1,6 +1,7 @@
 """ElmoForPreTraining: the biLM with its softmax over words, for training it and for scoring text."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from transformers.utils.generic import can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import States
-from .modeling_elmo import ElmoModel
+from .modeling_elmo import ElmoModel, returns_states
 from .pretrained_elmo import ElmoPreTrainedModel
 from .sampled_softmax_elmo import draw_words, full_nll, log_expected_counts, sampled_nll
 
@@ -24,7 +25,7 @@ class ElmoForPreTrainingOutput(ModelOutput):
         loss: half the sum of the two directions' mean negative log likelihoods, when labels are given.
         forward_loss, backward_loss: those means; the exponential of one is that direction's perplexity.
         forward_logits, backward_logits: (B, T, vocab_size), on request only.
-        past_states: the states after the last token.
+        past_states: the states after the last token, with `use_cache=True` or when states were handed in.
     """
 
     loss: torch.FloatTensor | None = None
@@ -126,10 +127,12 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         return_logits: bool = False,
         labels_are_targets: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
+        use_cache: bool | None = None,
+        **keywords: Any,
     ) -> ElmoForPreTrainingOutput:
         """
         Args:
-            input_ids, attention_mask, past_states: as ElmoModel takes them.
+            input_ids, attention_mask, past_states, use_cache, keywords: as ElmoModel takes them.
             labels: (B, T), each position's own word as a line of the vocabulary from 0, -100 for none. Each
                 direction's targets are made from them: the next word, and the word before. With
                 `backward_input_ids`, the target of each position itself.
@@ -141,12 +144,13 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 one direction.
             num_items_in_batch: what the summed losses are divided by, in place of the number of targets.
         """
+        self.check_keywords(keywords)
         tokens, backward, mask = self._encode(input_ids, attention_mask, backward_input_ids)
         self.elmo._check_states(past_states, tokens.shape[0])
         dropout = self.config.dropout
         layers, states = self.elmo.bilm(tokens, mask, x_backward=backward, past_states=past_states, dropout=dropout)
         tops = F.dropout(layers[-1], dropout, self.training).chunk(self.config.num_directions, -1)  # each (B, T, P)
-        output = ElmoForPreTrainingOutput(past_states=states)
+        output = ElmoForPreTrainingOutput(past_states=states if returns_states(use_cache, past_states) else None)
         if labels is not None:
             if (backward is None) != (backward_labels is None):
                 raise ValueError("backward_input_ids and backward_labels belong together; only one of them was given.")

@@ -1,6 +1,7 @@
 """ElmoModel: characters or words in, one vector per token and all layers out."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,7 +22,8 @@ class ElmoModelOutput(ModelOutput):
     Args:
         last_hidden_state: the mix of all layers, (B, T, hidden_size); zeros at masked positions.
         hidden_states: on request, the layers themselves, the token vectors first: L + 1 times (B, T, hidden_size).
-        past_states: the states after the last token, to hand to the next call that goes on with the text.
+        past_states: with `use_cache=True`, or when states were handed in: the states after the last token, to hand to
+            the next call that goes on with the text.
     """
 
     last_hidden_state: torch.FloatTensor | None = None
@@ -83,6 +85,8 @@ class ElmoModel(ElmoPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         past_states: States | None = None,
         output_hidden_states: bool | None = None,
+        use_cache: bool | None = None,
+        **keywords: Any,
     ) -> ElmoModelOutput:
         """
         Args:
@@ -92,7 +96,10 @@ class ElmoModel(ElmoPreTrainedModel):
             inputs_embeds: token vectors (B, T, projection_size) in place of `input_ids`.
             past_states: `past_states` of an earlier output, to go on with its text. Not given: zeros.
             output_hidden_states: return all layers too.
+            use_cache: return `past_states`. Not given: where `past_states` are handed in.
+            keywords: what every model of transformers is called with, as `output_attentions`; an ELMo has none.
         """
+        self.check_keywords(keywords)
         tokens, mask = self.encode_tokens(input_ids, attention_mask, inputs_embeds)  # (B, T, P), (B, T)
         self._check_states(past_states, tokens.shape[0])
         layers, states = self.bilm(tokens, mask, past_states=past_states)
@@ -103,7 +110,7 @@ class ElmoModel(ElmoPreTrainedModel):
         return ElmoModelOutput(
             last_hidden_state=self.scalar_mix(hidden_states, mask, words),
             hidden_states=hidden_states if output_hidden_states else None,
-            past_states=states,
+            past_states=states if returns_states(use_cache, past_states) else None,
         )
 
     def encode_tokens(
@@ -186,6 +193,11 @@ class ElmoModel(ElmoPreTrainedModel):
                     f"past_states of layer {number} have the shapes {tuple(h.shape)} and {tuple(c.shape)}; accepted "
                     f"are {accepted[0]} and {accepted[1]}."
                 )
+
+
+def returns_states(use_cache: bool | None, past_states: States | None) -> bool:
+    """Whether a call gives states back: if asked to, or if it was given some and nothing else was said."""
+    return past_states is not None if use_cache is None else use_cache
 
 
 def token_mask(

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
+from transformers.utils import logging
 
 from .configuration_elmo import ElmoConfig, foreign_pipelines
 from .fast_engine_elmo import check_engine, describe
@@ -16,6 +17,12 @@ from .fast_products_elmo import forget
 from .lstm_elmo import ElmoLstmLayer
 from .model_card_elmo import put_card_on_hub, write_card
 from .scalar_mix_elmo import ElmoScalarMix
+
+logger = logging.get_logger(__name__)
+
+# Keywords that generic code hands to any model. An ELMo reads the segments of a pair one after the other.
+WITHOUT_ATTENTION = ("output_attentions", "position_ids", "head_mask")
+USUAL_KEYWORDS = (*WITHOUT_ATTENTION, "token_type_ids", "use_cache", "num_items_in_batch")
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
@@ -234,6 +241,16 @@ class ElmoPreTrainedModel(PreTrainedModel):
             "An ELMo has no table of tokens to resize: it builds vectors from the characters of any word "
             "(or, with word_input, from the fixed vocabulary that it was trained with)."
         )
+
+    # -- keywords
+
+    def check_keywords(self, keywords: dict[str, Any]):
+        """Raises for keywords that no `forward` knows; those of every other model may be there, and mean nothing."""
+        for name, value in keywords.items():
+            if name not in USUAL_KEYWORDS:
+                raise TypeError(f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}.")
+            if value is not None and value is not False and name in WITHOUT_ATTENTION:
+                logger.warning_once(f"`{name}` was given, but an ELMo has no attention and no positions: ignored.")
 
     # -- saving
 

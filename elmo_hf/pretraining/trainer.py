@@ -97,7 +97,7 @@ class ElmoPretrainer(Trainer):
     ) -> Any:
         if self._reported is None:
             self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
-        inputs = {**inputs, "past_states": self.past_states}
+        inputs = {**inputs, "past_states": self.past_states, "use_cache": True}
         loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
         self.past_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
         backward = output.forward_loss if output.backward_loss is None else output.backward_loss

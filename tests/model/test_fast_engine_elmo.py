@@ -79,7 +79,9 @@ def test_golden_vectors_and_states(name, engine, tmp_path):
     states = of_reference = None
     for number, sentences in enumerate(golden.batches()):
         with torch.no_grad():
-            output = model(**padded_batch(golden, sentences), past_states=states, output_hidden_states=True)
+            output = model(
+                **padded_batch(golden, sentences), past_states=states, output_hidden_states=True, use_cache=True
+            )
         states = output.past_states
         if exact:
             expected, of_reference = exact([golden.rows(words) for _, words in sentences], of_reference)

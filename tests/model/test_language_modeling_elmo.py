@@ -81,7 +81,7 @@ def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sam
         drawn = [draw_words(4, WORDS) for _ in range(config.num_directions)]
         turn = iter(drawn)
         monkeypatch.setattr(module, "draw_words", lambda number, size, turn=turn: next(turn))
-        output = model(**batch, past_states=carried)
+        output = model(**batch, past_states=carried, use_cache=True)
         output.loss.backward()
         fast = gradients(model)
 
@@ -204,7 +204,7 @@ def test_what_is_wrong_is_said():
         small(bidirectional=False)(**batch)
     with pytest.raises(ValueError, match="past_states are of 2 texts"):
         two = window(model.config, 1)
-        states = model(**{key: value[:2] for key, value in two.items()}).past_states
+        states = model(**{key: value[:2] for key, value in two.items()}, use_cache=True).past_states
         model(**batch, past_states=states)
     with pytest.raises(Exception, match=r"`num_sampled` is 11; accepted is None, or .* below vocab_size \(11\)"):
         ElmoConfig(**SMALL, num_sampled=11)

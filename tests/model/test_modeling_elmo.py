@@ -8,7 +8,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo_hf import ElmoConfig, ElmoModel, ElmoScalarMix, resize_states, strip_boundaries
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoScalarMix,
+    resize_states,
+    strip_boundaries,
+)
 
 PROPERTY = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 CLOSE = {"atol": 1e-5, "rtol": 0}
@@ -45,7 +54,9 @@ def random_ids(generator, tokens, width=9):
 
 def run(model, rows, **kwargs):
     with torch.no_grad():
-        return model(torch.stack(rows) if isinstance(rows, list) else rows, output_hidden_states=True, **kwargs)
+        return model(
+            torch.stack(rows) if isinstance(rows, list) else rows, output_hidden_states=True, use_cache=True, **kwargs
+        )
 
 
 def spread(rows, places, length):
@@ -185,9 +196,17 @@ def test_resize_states_keeps_first_rows_and_adds_zeros(small_model):
 
 def test_states_are_not_detached(small_model):
     rows = random_ids(torch.Generator().manual_seed(0), 3)[None]
-    states = small_model(rows).past_states
+    states = small_model(rows, use_cache=True).past_states
     small_model(rows, past_states=states).last_hidden_state.sum().backward()
     assert states[0][0].requires_grad and small_model.bilm.forward_layers[0].bias.grad.abs().sum() > 0
+
+
+def test_states_come_back_when_asked_for_or_handed_in(small_model):
+    rows = random_ids(torch.Generator().manual_seed(0), 3)[None]
+    assert small_model(rows).past_states is None
+    states = small_model(rows, use_cache=True).past_states
+    assert small_model(rows, past_states=states).past_states is not None
+    assert small_model(rows, past_states=states, use_cache=False).past_states is None
 
 
 # Outputs
@@ -204,8 +223,8 @@ def test_layer_0_is_the_token_vector_twice_and_the_mix_is_no_layer(small_model):
 
 def test_return_dict_and_hidden_states_by_config(small_model):
     rows = random_ids(torch.Generator().manual_seed(0), 3)[None]
-    mixed, states = small_model(rows, return_dict=False)
-    assert torch.equal(mixed, small_model(rows).last_hidden_state) and len(states) == 2
+    (mixed,) = small_model(rows, return_dict=False)
+    assert torch.equal(mixed, small_model(rows).last_hidden_state)
     assert small_model(rows).hidden_states is None
     small_model.config.output_hidden_states = True
     assert len(small_model(rows).hidden_states) == 3
@@ -447,3 +466,24 @@ def test_strip_boundaries(mask):
         inner = x[row][mask[row]][1:-1]
         assert torch.equal(stripped[row, : len(inner)], inner) and not stripped[row, len(inner) :].any()
         assert kept[row].tolist() == [True] * len(inner) + [False] * (4 - len(inner))
+
+
+# Keywords
+
+
+@pytest.mark.parametrize(
+    "model_class", [ElmoModel, ElmoForPreTraining, ElmoForTokenClassification, ElmoForSequenceClassification]
+)
+def test_keywords_that_every_model_is_called_with(model_class, small_config, tokenizer):
+    small_config.vocab_size = 7
+    model = model_class(small_config).eval()
+    batch = tokenizer(["a text"], return_tensors="pt")
+    usual = dict.fromkeys(["output_attentions", "position_ids", "head_mask", "use_cache", "output_hidden_states"])
+    usual = {
+        name: value for name, value in usual.items() if model_class is not ElmoForPreTraining or "hid" not in name
+    }
+    expected, found = model(**batch), model(**batch, **usual, return_dict=True)
+    torch.testing.assert_close(dict(found), dict(expected), rtol=0, atol=0)
+    model(**batch, output_attentions=True)  # there are none, which is no reason to fail
+    with pytest.raises(TypeError, match=r"forward\(\) got an unexpected keyword argument 'attention_maks'"):
+        model(**batch, attention_maks=batch["attention_mask"])

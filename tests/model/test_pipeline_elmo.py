@@ -328,3 +328,16 @@ def test_they_come_back_without_the_package_too(hub, answers_with_package, tmp_p
     assert found["entities"] == expected["entities"]
     for name, value in expected["answers"].items():
         np.testing.assert_allclose(found["answers"][name], value, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 4])
+def test_the_stock_feature_extraction_gives_every_text_its_own_vectors(batch_size):
+    model, tokenizer = small(ElmoModel), ElmoTokenizer()
+    texts = ["One text .", "And another that is longer .", "Two words", "Last ."]
+    extract = pipeline("feature-extraction", model=model, tokenizer=tokenizer)
+    with torch.no_grad():
+        for text, found in zip(texts, extract(texts, batch_size=batch_size), strict=True):
+            alone = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+            found = torch.tensor(found)[0]
+            torch.testing.assert_close(found[: len(alone)], alone, atol=1e-6, rtol=0)
+            assert not found[len(alone) :].any()  # padding

@@ -71,7 +71,7 @@ def original_training(model, windows, steps, clip=10.0, lr=0.2):
     for step in range(steps):
         windows.set_epoch(step // windows.windows_in_a_pass)
         first = step % windows.windows_in_a_pass * STREAMS
-        output = model(**windows.__getitems__(list(range(first, first + STREAMS))), past_states=states)
+        output = model(**windows.__getitems__(list(range(first, first + STREAMS))), past_states=states, use_cache=True)
         states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
         gradients = dict(
             zip(parameters, torch.autograd.grad(STEPS * output.loss, list(parameters.values())), strict=True)
@@ -125,7 +125,7 @@ def test_accumulated_windows_follow_each_other(make):
     windows, states, total = copy.copy(trainer.train_dataset), None, 0.0
     for window in range(2):
         batch = windows.__getitems__(list(range(window * STREAMS, (window + 1) * STREAMS)))
-        output = plain(**batch, past_states=states)
+        output = plain(**batch, past_states=states, use_cache=True)
         states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
         total = total + output.loss / 2
     total.backward()
