@@ -152,8 +152,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     ) -> SequenceClassifierOutput:
         """
         Args:
-            input_ids, attention_mask, inputs_embeds, output_hidden_states, keywords: as ElmoModel takes them. A pair is one
-                row, `<S> a </S> <S> b </S>`.
+            input_ids, attention_mask, inputs_embeds, output_hidden_states, keywords: as ElmoModel takes them. A pair
+                is one row, `<S> a </S> <S> b </S>`.
             token_type_ids: (B, T), 0 in the first sentence and 1 in the second. Not given: the second sentence
                 begins at the second `<S>`.
             labels: by `config.problem_type`, which transformers' rule sets if it is None: (B,) classes for
