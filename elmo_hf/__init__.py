@@ -26,8 +26,10 @@ from .model.pretrained_elmo import ElmoPreTrainedModel
 from .model.scalar_mix_elmo import ElmoScalarMix
 from .model.tokenization_elmo import ElmoTokenizer
 from .model.word_rows_elmo import byte_rows, read_word_vocabulary
-from .text.annotated import align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
+from .text.conll import read_conll, read_conllu
+from .text.labels import align_labels, encode_words, label_names
 from .text.lines import read_lines
+from .text.metrics import entity_metrics
 from .version import __version__
 
 AutoConfig.register("elmo", ElmoConfig, exist_ok=True)

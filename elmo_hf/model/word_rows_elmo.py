@@ -42,9 +42,29 @@ def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") 
 
 
 def read_word_vocabulary(path: str | os.PathLike) -> list[str]:
-    """Words of a vocabulary file, one a line, in the order of the softmax's rows."""
+    """Words of a vocabulary file, one a line, in the order of the softmax's rows.
+
+    Example:
+
+    ```python
+    >>> import pathlib, tempfile
+    >>> from elmo_hf import read_word_vocabulary
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "vocab.txt")
+    >>> _ = path.write_text("<S>\\n</S>\\n<UNK>\\nthe\\n")
+    >>> read_word_vocabulary(path)
+    ['<S>', '</S>', '<UNK>', 'the']
+
+    ```
+    """
     with open(path, encoding="utf-8", newline="\n") as file:
-        words = [line.rstrip("\r\n") for line in file]
+        words = []
+        try:
+            words += (line.rstrip("\r\n") for line in file)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{os.fspath(path)} is no list of words in UTF-8, which is accepted: {error.reason} near line "
+                f"{len(words) + 1}."
+            ) from None
     # The original's marker of an end, which it does not count either.
     return [word for word in words if word != "!!!MAXTERMID"]
 

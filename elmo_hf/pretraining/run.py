@@ -36,7 +36,8 @@ from elmo_hf.pretraining.vocabulary import (
     unigram_perplexity,
 )
 from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.text.lines import STANDARD_INPUT, find_files, read_lines
+from elmo_hf.text.files import STANDARD_INPUT, find_files
+from elmo_hf.text.lines import read_lines
 
 # The original's number of words drawn; a vocabulary that is not some times larger is cheaper to take whole.
 WORDS_DRAWN, WORTH_DRAWING = 8192, 4 * 8192

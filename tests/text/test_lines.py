@@ -1,5 +1,7 @@
 """Lines out of files of every kind, and sentences about files that cannot be read."""
 
+import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -8,8 +10,10 @@ import sys
 import threading
 
 import pytest
+from backports import zstd
 
 from elmo_hf import read_lines
+from elmo_hf.text import files
 
 
 @pytest.fixture
@@ -17,6 +21,8 @@ def folder(tmp_path):
     (tmp_path / "a.txt").write_bytes("\ufeffÉin Satz .\r\n\n \t\nTwo\u2028lines? No .\n".encode())
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"packed\n"))
     (tmp_path / "c.txt.XZ").write_bytes(lzma.compress(b"tighter, without a last line end"))
+    (tmp_path / "d.bz2").write_bytes(bz2.compress(b"small\n") + bz2.compress(b"in two parts\n"))
+    (tmp_path / "e.zst").write_bytes(zstd.compress(b"newer\n") + zstd.compress(b"in two parts too\n"))
     (tmp_path / "empty.txt").touch()
     return tmp_path
 
@@ -27,8 +33,9 @@ A = ["Éin Satz .", "Two\u2028lines? No ."]
 def test_files_of_every_kind(folder):
     assert list(read_lines(folder / "a.txt")) == A
     everything = [*A, "packed", "tighter, without a last line end"]
+    everything += ["small", "in two parts", "newer", "in two parts too"]
     assert list(read_lines(str(folder / "*"))) == everything
-    assert list(read_lines([folder / "c.txt.XZ", folder / "[ab].txt*"])) == everything[3:] + everything[:3]
+    assert list(read_lines([folder / "c.txt.XZ", folder / "[ab].txt*"])) == [everything[3], *everything[:3]]
     assert list(read_lines(folder / "empty.txt")) == []
 
 
@@ -62,7 +69,7 @@ def test_text_that_is_not_utf8(folder):
         list(read_lines(folder / "a.txt", errors="no"))
 
 
-@pytest.mark.parametrize("name", ["b.txt.gz", "c.txt.XZ"])
+@pytest.mark.parametrize("name", ["b.txt.gz", "c.txt.XZ", "d.bz2", "e.zst"])
 @pytest.mark.parametrize("damage", [lambda data: data[:-8], lambda data: b"not packed at all", lambda data: data[:9]])
 def test_broken_packages(folder, name, damage):
     (folder / name).write_bytes(damage((folder / name).read_bytes()))
@@ -85,4 +92,29 @@ def test_files_are_read_as_they_are_needed(folder):
     lines = read_lines([folder / "a.txt", folder / "z.gz"])
     assert [next(lines), next(lines)] == A
     with pytest.raises(ValueError, match="z.gz is broken"):
+        next(lines)
+
+
+def test_zstandard_that_is_not_installed_is_named(folder, monkeypatch):
+    for module in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match="e.zst is packed by Zstandard, which this .* pip install backports.zstd"):
+        list(read_lines(folder / "e.zst"))
+
+
+def test_a_file_that_may_not_be_read(folder, monkeypatch):
+    def refuse(path, mode):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(files, "open", refuse, raising=False)  # the superuser may read everything
+    with pytest.raises(PermissionError, match=r"^.*a.txt cannot be read: Permission denied\.$"):
+        list(read_lines(folder / "a.txt"))
+
+
+def test_a_line_without_end_does_not_fill_the_memory(folder, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
+    (folder / "bomb.gz").write_bytes(gzip.compress(b"short\n" + b"x" * 2000))
+    lines = read_lines(folder / "bomb.gz")
+    assert next(lines) == "short"
+    with pytest.raises(ValueError, match="bomb.gz, line 2 is longer than 1,000 bytes; accepted is text with"):
         next(lines)

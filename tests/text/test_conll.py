@@ -1,12 +1,11 @@
+"""Annotated files in all their spellings, and the published sizes of some."""
+
 import gzip
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from datasets import Dataset
 
-from elmo_hf import ElmoTokenizer, align_labels, encode_words, entity_metrics, label_names, read_conll, read_conllu
+from elmo_hf import label_names, read_conll, read_conllu
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 CONLLU = """\
@@ -71,7 +70,7 @@ def test_conll_errors_name_the_file_and_the_line(write):
         read_conll(path)
     with pytest.raises(ValueError, match=r"file\.conll, line 1: 2 columns, so there is no column 2 for `pos`"):
         read_conll(path, columns={"tokens": 0, "pos": 2})
-    with pytest.raises(ValueError, match=r"file\.conll, line 2: b'\\xff O\\n' is not UTF-8"):
+    with pytest.raises(ValueError, match=r"file\.conll, line 2: not UTF-8"):
         read_conll(write(b"a O\n\xff O\n"))
 
 
@@ -114,60 +113,3 @@ def test_universal_dependencies_have_their_published_size():
     found = read_conllu(path)
     assert (found.num_rows, len(label_names(found, column="upos"))) == (2001, 17)
     assert found[0]["tokens"][:4] == ["From", "the", "AP", "comes"]
-
-
-# -- labels at input positions
-
-
-def test_labels_stand_at_their_words_whatever_the_padding_and_truncation():
-    tokenizer = ElmoTokenizer(padding_side="left")
-    batch = tokenizer([["a", "New York", ""], ["b"]], is_split_into_words=True, padding=True)
-    assert align_labels(batch.word_ids(0), [5, 6, 7]) == [-100, 5, 6, 7, -100]
-    assert align_labels(batch.word_ids(1), [5]) == [-100, -100, -100, 5, -100]
-    cut = tokenizer([["a", "b", "c"]], is_split_into_words=True, truncation=True, max_length=4)
-    assert align_labels(cut.word_ids(0), [5, 6, 7]) == [-100, 5, 6, -100]
-    with pytest.raises(ValueError, match="There are 2 labels, but at least 3 words"):
-        align_labels(batch.word_ids(0), [5, 6])
-
-
-def test_a_long_sentence_becomes_rows_that_keep_their_labels():
-    batch = {"words": [["a", "b", "c", "d", "e"], ["f"]], "tags": [["A", "B", "A", "B", "A"], ["B"]]}
-    options = {"truncation": True, "max_length": 5, "stride": 1, "return_overflowing_tokens": True}
-    found = encode_words(batch, ElmoTokenizer(), {"A": 0, "B": 1}, tokens="words", labels="tags", **options)
-    assert found["labels"] == [[-100, 0, 1, 0, -100], [-100, 0, 1, 0, -100], [-100, 1, -100]]
-    assert [len(rows) for rows in found["input_ids"]] == [5, 5, 3]
-    assert set(found) == {"input_ids", "attention_mask", "labels"}
-
-
-def test_labels_that_do_not_fit_are_named():
-    tokenizer, label2id = ElmoTokenizer(), {"O": 0, "B-LOC": 1}
-    with pytest.raises(ValueError, match="The label 'B-PER' is not among the model's: O, B-LOC"):
-        encode_words({"tokens": [["a"]], "labels": [["B-PER"]]}, tokenizer, label2id)
-    with pytest.raises(ValueError, match="The sentence 'a b' has 2 words and 1 label; accepted is a label for each"):
-        encode_words({"tokens": [["a", "b"]], "labels": [["O"]]}, tokenizer, label2id)
-
-
-def test_label_names_of_several_datasets():
-    one = Dataset.from_dict({"labels": [["B-LOC", "I-LOC"], []]})
-    two = Dataset.from_dict({"labels": [["A", "O"]]})
-    assert label_names(one, two) == ["O", "A", "B-LOC", "I-LOC"]
-
-
-# -- scores
-
-
-def test_entities_are_scored_whole():
-    names = ["O", "B-PER", "I-PER", "B-LOC"]
-    gold = np.array([[-100, 1, 2, 0, 3, -100, -100], [-100, 0, 0, 1, -100, -100, -100]])
-    guess = np.array([[1, 1, 2, 0, 1, 1, 1], [1, 0, 3, 1, 0, 0, 0]])  # two of three found, two of four right
-    scores = entity_metrics(names)((np.eye(4)[guess], gold))
-    assert scores == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7, "accuracy": 5 / 7})
-    assert scores == entity_metrics(dict(enumerate(names)))((np.eye(4)[guess], gold))
-    nothing = entity_metrics(names)((np.eye(4)[np.zeros((1, 3), int)], np.array([[-100, 0, -100]])))
-    assert nothing == {"precision": 0, "recall": 0, "f1": 0, "accuracy": 1}
-
-
-def test_a_missing_seqeval_is_named_before_training(monkeypatch):
-    monkeypatch.setitem(sys.modules, "seqeval", None)
-    with pytest.raises(ImportError, match=r"seqeval, which is not installed: pip install 'elmo-hf\[train\]'"):
-        entity_metrics(["O"])

@@ -1,0 +1,133 @@
+"""Files as they lie about: found by name or by pattern, unpacked, decoded, and their errors said in a sentence."""
+
+import bz2
+import glob
+import gzip
+import importlib
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from tqdm import tqdm
+
+STANDARD_INPUT = "-"
+ERRORS = ("strict", "replace", "ignore")
+# More than any sentence: a file without line ends would otherwise be read into memory whole.
+LONGEST_LINE = 2**26
+
+
+def _open_zstandard(raw: BinaryIO) -> Any:
+    # Python's own from 3.14 on, and the same for those before. Others pass over a file that breaks off.
+    for module in ("compression.zstd", "backports.zstd"):
+        try:
+            return importlib.import_module(module).ZstdFile(raw)
+        except ImportError:
+            continue
+    raise ValueError(
+        f"{raw.name} is packed by Zstandard, which this Python cannot unpack; pip install backports.zstd helps."
+    )
+
+
+OPENERS = {".gz": gzip.open, ".xz": lzma.open, ".lzma": lzma.open, ".bz2": bz2.open, ".zst": _open_zstandard}
+PACKED = ".gz, .xz, .bz2 and .zst"
+
+
+def find_files(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
+    """Paths and patterns -> paths in the order given, those of a pattern sorted; each must exist."""
+    given = [files] if isinstance(files, (str, os.PathLike)) else files
+    found = []
+    for name in map(os.fspath, given):
+        # A file whose name has brackets in it is that file.
+        matches = [name] if name == STANDARD_INPUT or os.path.exists(name) else sorted(glob.glob(name, recursive=True))
+        if not matches:
+            kind = "No file matches the pattern" if glob.has_magic(name) else "There is no file"
+            raise ValueError(f"{kind} {name}; accepted are text files, also {PACKED}.")
+        found += [match for match in matches if match == name or not os.path.isdir(match)]
+    folders = [path for path in found if path != STANDARD_INPUT and os.path.isdir(path)]
+    if folders:
+        raise ValueError(f"{folders[0]} is a folder; accepted are files or a pattern, as {folders[0]}/*.")
+    return found
+
+
+@contextmanager
+def opened(path: str | os.PathLike) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """The bytes of a file, unpacked by what its name ends in, and the file that they come from.
+
+    What goes wrong while it is open, be it missing rights or a package that is broken, is said in a sentence.
+
+    Example:
+
+    ```python
+    >>> import bz2, pathlib, tempfile
+    >>> from elmo_hf.text.files import opened
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.txt.bz2")
+    >>> _ = path.write_bytes(bz2.compress(b"Packed ."))
+    >>> with opened(path) as (unpacked, _):
+    ...     unpacked.read()
+    b'Packed .'
+
+    ```
+    """
+    if path == STANDARD_INPUT:
+        yield sys.stdin.buffer, sys.stdin.buffer
+        return
+    opener = OPENERS.get(os.path.splitext(path)[1].lower())
+    try:
+        with open(path, "rb") as raw:
+            if opener is None:
+                yield raw, raw
+                return
+            with io.BufferedReader(opener(raw)) as file:
+                yield file, raw
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise type(error)(f"{path} cannot be read: {error.strerror}.") from None
+        if isinstance(error, (EOFError, OSError, lzma.LZMAError, zlib.error)) or type(error).__name__ == "ZstdError":
+            raise ValueError(f"{path} is broken and cannot be unpacked: {error}") from None
+        raise
+
+
+def numbered_lines(
+    path: str | os.PathLike, errors: str = "strict", progress: tqdm | None = None
+) -> Iterator[tuple[int, str]]:
+    """The lines of a file from 1, without their ends; they end at a newline only."""
+    if errors not in ERRORS:
+        raise ValueError(f"`errors` is {errors!r}; accepted are {', '.join(map(repr, ERRORS))}.")
+    with opened(path) as (file, raw):
+        before, seekable = 0, progress is not None and raw.seekable()  # a pipe cannot tell where it is
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            if len(line) > LONGEST_LINE:
+                raise ValueError(
+                    f"{_shown(path)}, line {number} is longer than {LONGEST_LINE:,} bytes; accepted is text with line "
+                    "ends."
+                )
+            yield number, _decode(line, errors, path, number).rstrip("\r\n")
+            if seekable:
+                progress.update(raw.tell() - before)
+                before = raw.tell()
+
+
+def plural(number: int, noun: str) -> str:
+    """`3 words`, but `1 word`."""
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
+def _decode(line: bytes, errors: str, path: str | os.PathLike, number: int) -> str:
+    if number == 1:
+        line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that some editors begin a file with
+    try:
+        return line.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{_shown(path)}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start + 1}); "
+            "accepted is text in UTF-8, or errors='replace' (--errors replace) to go on."
+        ) from None
+
+
+def _shown(path: str | os.PathLike) -> str:
+    return "standard input" if path == STANDARD_INPUT else os.fspath(path)
