@@ -1,0 +1,109 @@
+"""`elmo-hf convert` and `export`: from the original files to a Hugging Face folder, and back."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def convert(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="OPTIONS.json WEIGHTS.hdf5 OUTPUT_DIR | FOLDER_OR_ZIP OUTPUT_DIR",
+            help="The original files, or one folder or zip that holds them, as paths or http(s) addresses; "
+            "and last a new folder for the result.",
+            show_default=False,
+        ),
+    ],
+    vocabulary: Annotated[str | None, typer.Option(help="Words of the softmax, one a line.")] = None,
+    softmax: Annotated[str | None, typer.Option(help="HDF5 with softmax/W and softmax/b.")] = None,
+    splitting: Annotated[
+        str, typer.Option(help="How the tokenizer will split raw text: moses-en or whitespace.")
+    ] = "moses-en",
+    language: Annotated[str | None, typer.Option(help="For the model card, as: en.")] = None,
+    license: Annotated[str | None, typer.Option(help="For the model card, as: apache-2.0.")] = None,
+    push_to: Annotated[str | None, typer.Option(metavar="REPO", help="Push the result to this repository.")] = None,
+    verify: Annotated[
+        str | None, typer.Option(metavar="EXPECTED.hdf5", help="Compare with vectors dumped by the original program.")
+    ] = None,
+    sentences: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The sentences of --verify, one a line, words between spaces.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sentences that the original ran at once.")] = 1,
+    stateless: Annotated[bool, typer.Option("--stateless", help="The original carried no state along.")] = False,
+    tolerance: Annotated[float, typer.Option(help="Largest difference that --verify lets pass.")] = 1e-5,
+):
+    """Turn original ELMo weights (bilm-tf, AllenNLP, NLPL ...) into a Hugging Face folder.
+
+    Example: elmo-hf convert options.json weights.hdf5 my-elmo --license apache-2.0 --language en
+
+    With --verify the new model is compared with vectors that the original program dumped, layer by layer. It
+    carried its state from one batch to the next; this is reproduced unless --stateless is given. A difference above
+    --tolerance ends with exit code 1.
+    """
+    from elmo_hf import conversion
+
+    if len(sources) not in (2, 3):
+        raise typer.BadParameter(
+            f"{len(sources)} arguments were given; accepted are OPTIONS.json WEIGHTS.hdf5 OUTPUT_DIR, "
+            "or FOLDER_OR_ZIP OUTPUT_DIR."
+        )
+    if (verify is None) != (sentences is None):
+        raise typer.BadParameter("--verify and --sentences belong together: vectors, and the text that they are of.")
+    *files, output_dir = sources
+    start = time.perf_counter()
+    model = conversion.convert(
+        *files,
+        output_dir=output_dir,
+        vocabulary=vocabulary,
+        softmax=softmax,
+        splitting=splitting,
+        language=language,
+        license=license,
+        push_to=push_to if verify is None else None,
+    )
+    typer.echo(f"{output_dir}: {type(model).__name__} of {sum(p.numel() for p in model.parameters()):,} parameters")
+    typer.echo(f"converted in {time.perf_counter() - start:.1f} s{_peak_memory()}")
+    typer.echo(f"raw text will be split by: {splitting} (words that are already split stay as they are)")
+    if verify is not None:
+        _verify(output_dir, verify, sentences, batch_size, stateless, tolerance)
+        if push_to is not None:
+            conversion.push(output_dir, push_to)
+    if push_to is not None:
+        typer.echo(f"pushed to {push_to}")
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="A folder, or a repository of the Hub.")],
+    output_dir: Annotated[Path, typer.Argument(help="A new folder.")],
+):
+    """Write a model back as options.json and weights.hdf5, for the original programs.
+
+    Example: elmo-hf export my-elmo original-files
+    """
+    from elmo_hf import conversion
+
+    for path in conversion.export(model, output_dir):
+        typer.echo(path)
+
+
+def _peak_memory() -> str:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return f", peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6:,.0f} MB"
+
+
+def _verify(model: str, expected: str, sentences: Path, batch_size: int, stateless: bool, tolerance: float):
+    from elmo_hf import conversion
+
+    outcome = conversion.verify(model, conversion.fetch(expected), sentences, batch_size, stateless)
+    typer.echo(outcome)
+    if not outcome.largest <= tolerance:
+        typer.echo(f"The largest difference, {outcome.largest:.2e}, is above {tolerance:.0e}.", err=True)
+        raise typer.Exit(1)
