@@ -1,0 +1,121 @@
+"""Drawing with matplotlib: 800 pixels wide, colours that colour-blind people tell apart."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Of Okabe and Ito, the dark ones; each line has a marker of its own too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = "osD^vPX"
+WIDTH = 8.0  # inches
+DOTS = 100  # an inch
+SUFFIXES = (".png", ".svg", ".pdf")
+WORDS_A_STRIP = 14
+LONGEST_LABEL = 32
+
+
+def new_figure(height: float) -> Any:
+    """An empty figure, as wide as all of them; it belongs to no window and to no other figure."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Plots are drawn with matplotlib, which is not installed: pip install 'elmo-hf[analysis]'."
+        ) from error
+    figure = Figure(figsize=(WIDTH, height), dpi=DOTS, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def check_plot(path: str | os.PathLike):
+    """Raises unless it can be drawn to this path, which is better known before an hour of work."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path} is no name for a plot; accepted are names that end in {', '.join(SUFFIXES)}.")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"There is no folder {path.parent} to draw {path.name} in.")
+    new_figure(1)
+
+
+def save(figure: Any, path: str | os.PathLike):
+    check_plot(path)
+    # Without the date, so that the same numbers make the same file.
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
+    figure.savefig(path, metadata=metadata)
+
+
+def heat_maps(
+    path: str | os.PathLike,
+    panels: Sequence[tuple[str, np.ndarray]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_title: str,
+    column_title: str,
+    colour_title: str,
+    limits: tuple[float, float],
+):
+    """Tables of numbers side by side, one colour scale for all; the numbers are written where there is room."""
+    rows, columns = _shortened(rows), _shortened(columns)
+    # Room for the labels on the left and below, in inches; what is left is shared by the columns.
+    left, below = 0.085 * max(map(len, rows)) + 0.4, 0.4
+    turned = len(columns) * len(panels) * max(map(len, columns)) * 0.085 > WIDTH - left - 1.2
+    if turned:
+        below += 0.085 * max(map(len, columns))
+    cell = min((WIDTH - left - 1.4) / (len(columns) * len(panels)), 0.7)
+    height = max(len(rows) * min(max(cell, 0.24), 0.42) + below + 0.7, 1.8)
+    figure = new_figure(height)
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    font = 9 if cell > 0.42 else 7
+    written = cell > 0.3
+    for axis, (title, values) in zip(axes, panels, strict=True):
+        image = axis.imshow(values, cmap="cividis", vmin=limits[0], vmax=limits[1], aspect="auto")
+        axis.set_title(title, fontsize=11)
+        axis.set_xticks(range(len(columns)), columns, rotation=90 if turned else 0, fontsize=9)
+        axis.set_xlabel(column_title)
+        axis.set_yticks(range(len(rows)), rows, fontsize=9)
+        if written:
+            _write_numbers(axis, values, limits, font)
+    axes[0].set_ylabel(row_title)
+    figure.colorbar(image, ax=list(axes), label=colour_title, fraction=0.05, pad=0.02)
+    save(figure, path)
+
+
+def word_strips(path: str | os.PathLike, words: Sequence[str], values: Mapping[str, np.ndarray], colour_title: str):
+    """A sentence as strips of words, a row of colours for each kind of value."""
+    if not words:
+        raise ValueError("The sentence has no words, and so nothing to draw; accepted is at least one word.")
+    strips = [range(start, min(start + WORDS_A_STRIP, len(words))) for start in range(0, len(words), WORDS_A_STRIP)]
+    longest = min(max(map(len, words)), LONGEST_LABEL)
+    figure = new_figure(len(strips) * (0.3 * len(values) + 0.09 * longest + 0.35) + 0.3)
+    high = max(max(float(row.max()) for row in values.values()), 1.0)
+    axes = figure.subplots(len(strips), 1, squeeze=False)[:, 0]
+    for axis, strip in zip(axes, strips, strict=True):
+        table = np.full((len(values), min(WORDS_A_STRIP, len(words))), np.nan)
+        table[:, : len(strip)] = [row[strip.start : strip.stop] for row in values.values()]
+        image = axis.imshow(table, cmap="cividis", vmin=0, vmax=high, aspect="auto")
+        axis.set_xticks(range(len(strip)), _shortened(words[strip.start : strip.stop]), rotation=90, fontsize=9)
+        axis.set_yticks(range(len(values)), list(values), fontsize=9)
+        _write_numbers(axis, table, (0, high), 8, "{:.1f}")
+        for side in axis.spines.values():
+            side.set_visible(False)
+    figure.colorbar(image, ax=list(axes), label=colour_title, fraction=0.05, pad=0.02)
+    save(figure, path)
+
+
+def _write_numbers(axis: Any, values: np.ndarray, limits: tuple[float, float], font: int, form: str = "{:.2f}"):
+    middle = (limits[0] + limits[1]) / 2
+    for row, column in np.ndindex(values.shape):
+        value = values[row, column]
+        if not np.isnan(value):
+            colour = "black" if value > middle else "white"
+            axis.text(column, row, form.format(value), ha="center", va="center", color=colour, fontsize=font)
+
+
+def _shortened(labels: Sequence[str]) -> list[str]:
+    # A dollar would begin a formula.
+    cut = (label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 3] + "..." for label in labels)
+    return [label.replace("$", r"\$") for label in cut]

@@ -1,0 +1,210 @@
+"""How alike words are in their sentences, layer by layer."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from .findings import Finding, layer_names
+from .vectors import LayerReader, cosines
+
+
+@dataclass
+class WordSimilarity(Finding):
+    """One word in several sentences.
+
+    Args:
+        sentences: the words of each sentence.
+        positions: where the word stands in each.
+        cosines: (L + 1, sentences, sentences).
+    """
+
+    sentences: list[list[str]]
+    positions: list[int]
+    cosines: np.ndarray
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [
+            [f"{first + 1} and {second + 1}", *(float(layer[first, second]) for layer in self.cosines)]
+            for first, second in combinations(range(len(self.sentences)), 2)
+        ]
+        return ["sentences", *layer_names(len(self.cosines))], rows
+
+    def __str__(self) -> str:
+        marked = (in_context(*one) for one in zip(self.sentences, self.positions, strict=True))
+        return "\n".join([*(f"{number}  {text}" for number, text in enumerate(marked, 1)), "", super().__str__()])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"sentences": self.sentences, "positions": self.positions, "cosines": self.cosines.tolist()}
+
+    def plot(self, path: str | os.PathLike):
+        from . import plots
+
+        numbers = [str(number) for number in range(1, len(self.sentences) + 1)]
+        labels = [
+            f"{number}  {in_context(words, place, 10)}"
+            for number, words, place in zip(numbers, self.sentences, self.positions, strict=True)
+        ]
+        panels = list(zip(layer_names(len(self.cosines)), self.cosines, strict=True))
+        plots.heat_maps(path, panels, labels, numbers, "", "sentence", "cosine", _limits(self.cosines))
+
+
+@dataclass
+class SentenceSimilarity(Finding):
+    """All words of two sentences.
+
+    Args:
+        first, second: the words of the sentences.
+        cosines: (L + 1, words of the first, words of the second).
+        layer: the one that is printed and drawn.
+    """
+
+    first: list[str]
+    second: list[str]
+    cosines: np.ndarray
+    layer: int
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        rows = zip(self.first, self.cosines[self.layer].tolist(), strict=True)
+        return [layer_names(self.layer + 1)[-1], *self.second], [[word, *values] for word, values in rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "first": self.first,
+            "second": self.second,
+            "layer": self.layer,
+            "cosines": self.cosines.tolist(),
+        }
+
+    def plot(self, path: str | os.PathLike):
+        from . import plots
+
+        shown = self.cosines[self.layer]
+        panels = [(layer_names(self.layer + 1)[-1], shown)]
+        plots.heat_maps(
+            path, panels, self.first, self.second, "first sentence", "second sentence", "cosine", _limits(shown)
+        )
+
+
+def word_similarity(
+    reader: LayerReader,
+    sentences: Sequence[str | Sequence[str]],
+    word: str | None = None,
+    positions: Sequence[int] | None = None,
+) -> WordSimilarity:
+    """How alike one word's vectors are in several sentences.
+
+    Args:
+        sentences: two or more, strings or lists of words.
+        word: stands in every sentence; its first place in each is taken. Small and capital letters are one if it does
+            not stand there as written.
+        positions: in place of `word` a position in each sentence, from 0, which lets the words differ.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+    >>> from elmo_hf.analysis import LayerReader, word_similarity
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
+    >>> found = word_similarity(reader, ["The bank lends .", "We sat on the bank ."], "bank")
+    >>> found.positions, found.cosines.shape, round(float(found.cosines[0, 0, 1]), 4)  # layer 0 sees no context
+    ([1, 4], (3, 2, 2), 1.0)
+
+    ```
+    """
+    if len(sentences) < 2:
+        raise ValueError(f"{len(sentences)} sentences were given; accepted are two or more.")
+    if (word is None) == (positions is None):
+        raise ValueError("Accepted is either `word` or `positions`: exactly one of the two.")
+    split = [reader.words(sentence) for sentence in sentences]
+    if positions is None:
+        positions = [find_word(words, word) for words in split]
+    if len(positions) != len(split):
+        raise ValueError(f"There are {len(positions)} positions for {len(split)} sentences; accepted is one for each.")
+    for words, place in zip(split, positions, strict=True):
+        check_position(words, place)
+    vectors = [layers[:, place] for layers, place in zip(reader.read(split), positions, strict=True)]
+    stacked = np.stack(vectors, 1)  # (L + 1, sentences, hidden)
+    return WordSimilarity(split, list(positions), cosines(stacked, stacked))
+
+
+def sentence_similarity(
+    reader: LayerReader, first: str | Sequence[str], second: str | Sequence[str], layer: int = -1
+) -> SentenceSimilarity:
+    """How alike every word of one sentence is to every word of another.
+
+    Args:
+        layer: the one that is printed and drawn, from 0, or from -1 for the top; all are computed.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+    >>> from elmo_hf.analysis import LayerReader, sentence_similarity
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
+    >>> sentence_similarity(reader, "The bank lends .", "A river").cosines.shape
+    (3, 4, 2)
+
+    ```
+    """
+    words = [reader.words(sentence) for sentence in (first, second)]
+    if not all(words):
+        raise ValueError("One of the two sentences has no words; accepted are two with at least one word each.")
+    layer = chosen_layer(layer, reader.num_layers)
+    vectors = list(reader.read(words))
+    return SentenceSimilarity(*words, cosines(*vectors), layer)
+
+
+def chosen_layer(layer: int, number: int) -> int:
+    """A layer's number from 0, given one that may count from the end."""
+    if not -number <= layer < number:
+        raise ValueError(f"The layer {layer} was asked for; this model has layers 0 to {number - 1}.")
+    return layer % number
+
+
+def find_word(words: Sequence[str], word: str) -> int:
+    """The first place of a word in a sentence, as written or else without regard to case."""
+    for form in (str, str.casefold):
+        places = [place for place, one in enumerate(words) if form(one) == form(word)]
+        if places:
+            return places[0]
+    raise ValueError(f"{word!r} is not among the words of {' '.join(words)!r}; accepted is a word of every sentence.")
+
+
+def check_position(words: Sequence[str], place: int):
+    if not 0 <= place < len(words):
+        raise ValueError(
+            f"There is no position {place} in {' '.join(words)!r}; accepted are 0 to {len(words) - 1}."
+            if words
+            else "The sentence has no words; accepted is one with a word at least."
+        )
+
+
+def in_context(words: Sequence[str], place: int, width: int | None = None) -> str:
+    """The sentence with the word in brackets; with `width` only so many letters on either side.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.analysis.similarity import in_context
+    >>> in_context("We sat on the bank of the river .".split(), 4, 10)
+    '... on the [bank] of the ...'
+
+    ```
+    """
+    before, after = " ".join(words[:place]), " ".join(words[place + 1 :])
+    if width is not None and len(before) > width:
+        before = "... " + before[-width:].partition(" ")[2]
+    if width is not None and len(after) > width:
+        after = after[:width].rpartition(" ")[0] + " ..."
+    return " ".join(part for part in (before.strip(), f"[{words[place]}]", after.strip()) if part)
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    """Colours begin at 0, or below if there are negative cosines."""
+    return min(0.0, float(values.min())), 1.0

@@ -1,0 +1,166 @@
+"""How expected each word of a text is from what stands left of it, right of it, and on both sides."""
+
+import html
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_hf.language_model.probabilities import LOGITS_AT_ONCE, log_distribution
+from elmo_hf.language_model.scorer import ElmoScorer
+from elmo_hf.model.word_rows_elmo import UNK
+
+from .findings import Finding
+
+SENTENCES_AHEAD = 256
+# Light to dark; black is legible on the first four, white on the last two. Told apart without seeing colours.
+SHADES = ((255, 255, 255), (254, 237, 200), (253, 208, 140), (252, 165, 85), (190, 75, 10), (110, 35, 0))
+BITS_OF_SHADES = (4, 7, 10, 13, 16)
+
+
+@dataclass
+class Surprise(Finding):
+    """The words of one sentence and how many bits each takes: minus the binary logarithm of its probability.
+
+    Args:
+        words: the words.
+        left: bits given all words before it.
+        right: bits given all words after it; None if the model only reads forward.
+        both: bits given both: the product of both probabilities, normalised over the vocabulary.
+        unknown: which words the vocabulary does not have; they are counted as `<UNK>`.
+    """
+
+    words: list[str]
+    left: np.ndarray
+    right: np.ndarray | None
+    both: np.ndarray | None
+    unknown: np.ndarray
+
+    @property
+    def sides(self) -> dict[str, np.ndarray]:
+        """What there is of left, right and both."""
+        named = {"left": self.left, "right": self.right, "both": self.both}
+        return {name: values for name, values in named.items() if values is not None}
+
+    @property
+    def shown(self) -> np.ndarray:
+        """What colours show: both sides, or the only one."""
+        return self.left if self.both is None else self.both
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        columns = [values.tolist() for values in self.sides.values()]
+        notes = ["not in the vocabulary" if unknown else "" for unknown in self.unknown]
+        rows = [list(row) for row in zip(self.words, *columns, notes, strict=True)]
+        return ["word", *(f"{name}, bits" for name in self.sides), ""], rows
+
+    def to_dict(self) -> dict[str, Any]:
+        bits = {name: values.tolist() for name, values in self.sides.items()}
+        return {"words": self.words, **bits, "unknown": self.unknown.tolist()}
+
+    def coloured(self) -> str:
+        """The sentence for a terminal with 24-bit colours, the darker the less expected."""
+        parts = []
+        for word, bits in zip(self.words, self.shown, strict=True):
+            shade = _shade(bits)
+            letters = 15 if _is_dark(shade) else 16
+            parts.append(f"\x1b[38;5;{letters}m\x1b[48;2;{';'.join(map(str, SHADES[shade]))}m{word}\x1b[0m")
+        return " ".join(parts)
+
+    def to_html(self) -> str:
+        """The sentence as a paragraph of HTML; the numbers stand in each word's title."""
+        spans = []
+        for number, word in enumerate(self.words):
+            shade = _shade(self.shown[number])
+            title = ", ".join(f"{name} {values[number]:.1f}" for name, values in self.sides.items()) + " bits"
+            if self.unknown[number]:
+                title += ", not in the vocabulary"
+            colours = f"background:rgb{SHADES[shade]};color:{'#fff' if _is_dark(shade) else '#000'}"
+            spans.append(f'<span style="{colours};padding:0 2px" title="{title}">{html.escape(word)}</span>')
+        return f"<p>{' '.join(spans)}</p>"
+
+    def plot(self, path: str | os.PathLike):
+        from . import plots
+
+        plots.word_strips(path, self.words, self.sides, "bits")
+
+
+def surprise(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]]) -> Iterator[Surprise]:
+    """How expected each word is, for any number of sentences, strings or lists of words, in their order.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer
+    >>> from elmo_hf.analysis import surprise
+    >>> words = ["<S>", "</S>", "<UNK>", "cats", "sleep"]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
+    >>> scorer = ElmoScorer(ElmoForPreTraining(config), ElmoTokenizer(word_vocabulary=words))
+    >>> found = list(surprise(scorer, ["cats purr"]))[0]
+    >>> found.words, found.both.shape, found.unknown.tolist()
+    (['cats', 'purr'], (2,), [False, True])
+
+    ```
+    """
+    ahead: list[list[str]] = []
+    for sentence in sentences:
+        ahead.append(scorer.words(sentence))
+        if len(ahead) == SENTENCES_AHEAD:
+            yield from _surprise(scorer, ahead)
+            ahead = []
+    yield from _surprise(scorer, ahead)
+
+
+@torch.no_grad()
+def _surprise(scorer: ElmoScorer, sentences: list[list[str]]) -> list[Surprise]:
+    found: list[Any] = [None] * len(sentences)
+    line_of_unknown = scorer.tokenizer.word_lines[UNK]
+    for numbers, labels, _, tops in scorer._read(sentences):
+        for row, number in enumerate(numbers):
+            words = sentences[number]
+            here = slice(1, 1 + len(words))
+            # Word p is token p + 1: forward has read up to token p, backward down to token p + 2.
+            rows = [top[row, start : start + len(words)] for top, start in zip(tops, (0, 2), strict=False)]
+            bits = [-values.cpu().numpy() / math.log(2) for values in _log_probabilities(scorer.model, rows, labels[row, here])]
+            left, right, both = [*bits, None, None][:3]
+            found[number] = Surprise(words, left, right, both, (labels[row, here] == line_of_unknown).numpy())
+    return found
+
+
+def _log_probabilities(model: Any, rows: list[torch.Tensor], labels: torch.Tensor) -> list[torch.Tensor]:
+    """Of the words `labels` (T,), by each direction's top layers (T, P), and, if there are two, by both together."""
+    size = max(LOGITS_AT_ONCE // model.config.vocab_size, 1)
+    found = []
+    for start in range(0, max(len(labels), 1), size):
+        wanted = labels[start : start + size, None].to(rows[0].device)
+        each = [log_distribution(model, some[start : start + size]) for some in rows]  # (n, V)
+        if len(each) == 2:
+            each.append(torch.log_softmax(each[0] + each[1], -1))
+        found.append([one.gather(1, wanted)[:, 0] for one in each])
+    return [torch.cat(parts).double() for parts in zip(*found, strict=True)]
+
+
+def _shade(bits: float) -> int:
+    return int(np.searchsorted(BITS_OF_SHADES, bits))
+
+
+def _is_dark(shade: int) -> bool:
+    return shade >= len(SHADES) - 2
+
+
+def html_page(found: Iterable[Surprise], title: str = "Surprise") -> str:
+    """A page of sentences, and what their colours mean."""
+    keys = [f"up to {bits} bits" for bits in BITS_OF_SHADES] + ["more"]
+    legend = " ".join(
+        f'<span style="background:rgb{colour};color:{"#fff" if _is_dark(shade) else "#000"};padding:2px 6px">{key}</span>'
+        for shade, (colour, key) in enumerate(zip(SHADES, keys, strict=True))
+    )
+    body = "\n".join(one.to_html() for one in found)
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
+        f'<body style="font-family:sans-serif;line-height:1.8;max-width:50em;margin:1em auto;padding:0 1em">\n'
+        f"<h1>{html.escape(title)}</h1>\n<p>{legend}</p>\n{body}\n</body></html>\n"
+    )
