@@ -50,7 +50,9 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = []
     for row in (list(heads), *cells):
         fitted = zip(row, widths, right, strict=True)
-        lines.append("  ".join(f"{cell:>{width}}" if to_right else f"{cell:<{width}}" for cell, width, to_right in fitted))
+        lines.append(
+            "  ".join(f"{cell:>{width}}" if to_right else f"{cell:<{width}}" for cell, width, to_right in fitted)
+        )
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -70,7 +70,7 @@ def heat_maps(
     figure = new_figure(height)
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     font = 9 if cell > 0.42 else 7
-    written = cell > 0.3
+    written = cell > 0.26
     for axis, (title, values) in zip(axes, panels, strict=True):
         image = axis.imshow(values, cmap="cividis", vmin=limits[0], vmax=limits[1], aspect="auto")
         axis.set_title(title, fontsize=11)

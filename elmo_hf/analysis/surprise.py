@@ -3,6 +3,7 @@
 import html
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_hf.language_model.probabilities import LOGITS_AT_ONCE, log_distribution
+from elmo_hf.language_model.probabilities import LOGITS_AT_ONCE, log_distribution, top_layers
 from elmo_hf.language_model.scorer import ElmoScorer
 from elmo_hf.model.word_rows_elmo import UNK
 
 from .findings import Finding
+from .vectors import batches
 
 SENTENCES_AHEAD = 256
 # Light to dark; black is legible on the first four, white on the last two. Told apart without seeing colours.
@@ -78,8 +80,7 @@ class Surprise(Finding):
             title = ", ".join(f"{name} {values[number]:.1f}" for name, values in self.sides.items()) + " bits"
             if self.unknown[number]:
                 title += ", not in the vocabulary"
-            colours = f"background:rgb{SHADES[shade]};color:{'#fff' if _is_dark(shade) else '#000'}"
-            spans.append(f'<span style="{colours};padding:0 2px" title="{title}">{html.escape(word)}</span>')
+            spans.append(f'<span style="{_style(shade)}" title="{title}">{html.escape(word)}</span>')
         return f"<p>{' '.join(spans)}</p>"
 
     def plot(self, path: str | os.PathLike):
@@ -118,15 +119,24 @@ def surprise(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]]) -> It
 def _surprise(scorer: ElmoScorer, sentences: list[list[str]]) -> list[Surprise]:
     found: list[Any] = [None] * len(sentences)
     line_of_unknown = scorer.tokenizer.word_lines[UNK]
-    for numbers, labels, _, tops in scorer._read(sentences):
+    for numbers in batches([len(words) for words in sentences]):
+        batch = scorer.tokenizer(
+            [sentences[number] for number in numbers],
+            is_split_into_words=True,
+            padding=True,
+            padding_side="right",
+            return_lm_labels=True,
+            return_tensors="pt",
+        )
+        tops = top_layers(scorer.model, batch["input_ids"], batch["attention_mask"])
         for row, number in enumerate(numbers):
-            words = sentences[number]
-            here = slice(1, 1 + len(words))
+            count = len(sentences[number])
+            labels = batch["labels"][row, 1 : 1 + count]
             # Word p is token p + 1: forward has read up to token p, backward down to token p + 2.
-            rows = [top[row, start : start + len(words)] for top, start in zip(tops, (0, 2), strict=False)]
-            bits = [-values.cpu().numpy() / math.log(2) for values in _log_probabilities(scorer.model, rows, labels[row, here])]
-            left, right, both = [*bits, None, None][:3]
-            found[number] = Surprise(words, left, right, both, (labels[row, here] == line_of_unknown).numpy())
+            rows = [top[row, start : start + count] for top, start in zip(tops, (0, 2), strict=False)]
+            each = _log_probabilities(scorer.model, rows, labels)
+            left, right, both = [*(-values.cpu().numpy() / math.log(2) for values in each), None, None][:3]
+            found[number] = Surprise(sentences[number], left, right, both, (labels == line_of_unknown).numpy())
     return found
 
 
@@ -147,20 +157,46 @@ def _shade(bits: float) -> int:
     return int(np.searchsorted(BITS_OF_SHADES, bits))
 
 
+def _style(shade: int) -> str:
+    return f"background:rgb{SHADES[shade]};color:{'#fff' if _is_dark(shade) else '#000'};padding:0 3px"
+
+
 def _is_dark(shade: int) -> bool:
     return shade >= len(SHADES) - 2
 
 
-def html_page(found: Iterable[Surprise], title: str = "Surprise") -> str:
-    """A page of sentences, and what their colours mean."""
-    keys = [f"up to {bits} bits" for bits in BITS_OF_SHADES] + ["more"]
-    legend = " ".join(
-        f'<span style="background:rgb{colour};color:{"#fff" if _is_dark(shade) else "#000"};padding:2px 6px">{key}</span>'
-        for shade, (colour, key) in enumerate(zip(SHADES, keys, strict=True))
-    )
-    body = "\n".join(one.to_html() for one in found)
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
-        f'<body style="font-family:sans-serif;line-height:1.8;max-width:50em;margin:1em auto;padding:0 1em">\n'
-        f"<h1>{html.escape(title)}</h1>\n<p>{legend}</p>\n{body}\n</body></html>\n"
-    )
+@dataclass
+class SurpriseOfText(Finding):
+    """The sentences of a text: on a terminal in colours, and as a page of HTML.
+
+    Args:
+        sentences: what `surprise` gives.
+    """
+
+    sentences: list[Surprise]
+
+    def __str__(self) -> str:
+        # Colours are for people: not in files, and not where they were asked to stay away.
+        is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        blocks = (f"{one.coloured()}\n\n{one}" if is_coloured else str(one) for one in self.sentences)
+        return "\n\n".join(blocks)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"sentences": [one.to_dict() for one in self.sentences]}
+
+    def plot(self, path: str | os.PathLike):
+        if len(self.sentences) != 1:
+            raise ValueError(f"The text has {len(self.sentences)} sentences; accepted for a plot is one.")
+        self.sentences[0].plot(path)
+
+    def to_html(self, title: str = "Surprise") -> str:
+        """A page of sentences, and what their colours mean."""
+        keys = [f"up to {bits} bits" for bits in BITS_OF_SHADES] + ["more"]
+        legend = " ".join(f'<span style="{_style(shade)}">{key}</span>' for shade, key in enumerate(keys))
+        body = "\n".join(one.to_html() for one in self.sentences)
+        title = html.escape(title)
+        return (
+            f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
+            f'<body style="font-family:sans-serif;line-height:1.8;max-width:50em;margin:1em auto;padding:0 1em">\n'
+            f"<h1>{title}</h1>\n<p>{legend}</p>\n{body}\n</body></html>\n"
+        )

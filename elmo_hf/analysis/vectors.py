@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
@@ -58,7 +60,10 @@ class LayerReader:
         """
         chosen = {} if splitting is None else {"splitting": splitting}
         tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
-        model = ElmoModel.from_pretrained(name, dtype=torch.float32, **kwargs)
+        # A language model as what it is: loaded as an ElmoModel its softmax would be reported as unexpected.
+        architectures = ElmoConfig.from_pretrained(name, **kwargs).architectures or []
+        model_class = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
+        model = model_class.from_pretrained(name, dtype=torch.float32, **kwargs)
         return cls(model.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
 
     def words(self, sentence: str | Sequence[str]) -> list[str]:
@@ -70,7 +75,7 @@ class LayerReader:
         following = iter(sentences)
         while some := [self.words(sentence) for sentence in islice(following, SENTENCES_AHEAD)]:
             found: list[Any] = [None] * len(some)
-            for numbers in _batches([len(words) for words in some]):
+            for numbers in batches([len(words) for words in some]):
                 for number, layers in zip(numbers, self._layers([some[n] for n in numbers]), strict=True):
                     found[number] = layers
             yield from found
@@ -86,7 +91,7 @@ class LayerReader:
             yield row[:, 1 : 1 + len(words)].float().cpu().numpy()
 
 
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
+def batches(lengths: list[int]) -> Iterator[list[int]]:
     """Numbers of sentences of about equal lengths."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lengths.__getitem__):

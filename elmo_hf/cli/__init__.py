@@ -7,6 +7,7 @@ import typer
 from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import __version__
+from elmo_hf.cli.analyse import analyse
 from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.pretrain import pretrain
@@ -38,12 +39,13 @@ def _main(
 
 for verb in (convert, export, perplexity, score, substitute, predict, pretrain):
     app.command(no_args_is_help=True)(verb)
+app.add_typer(analyse)
 
 
 def main():
     """Runs the command line; what a person can mend is a sentence, not a traceback."""
     try:
         app()
-    except (ValueError, OSError, StrictDataclassError) as error:
+    except (ValueError, OSError, ImportError, StrictDataclassError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
