@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from elmo_hf.model.word_rows_elmo import UNK
 
 from .probabilities import encode, log_probabilities
 from .scorer import ElmoScorer
+from .streams import fill_streams
 
 
 @dataclass
@@ -44,11 +45,11 @@ class DirectionLoss:
 
     @property
     def perplexity(self) -> float:
-        return math.exp(self.loss)
+        return exponential(self.loss)
 
     @property
     def perplexity_per_byte(self) -> float:
-        return math.exp(self.loss_per_byte)
+        return exponential(self.loss_per_byte)
 
     @property
     def unknown_rate(self) -> float:
@@ -80,6 +81,18 @@ class Perplexity:
     sentences: int = 0
     dropped: int = 0
 
+    def numbers(self) -> list[float]:
+        """All that was counted, one after the other, so that several processes can add up theirs."""
+        return [float(number) for direction in self.directions for number in astuple(direction)]
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float]) -> "Perplexity":
+        """The result from what `numbers` gave, or from sums of it."""
+        size = len(fields(DirectionLoss))
+        parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        directions = [DirectionLoss(nll, *map(int, counts)) for nll, *counts in parts]
+        return cls(*[*directions, None][:2])
+
     @property
     def directions(self) -> list[DirectionLoss]:
         return [self.forward] if self.backward is None else [self.forward, self.backward]
@@ -91,11 +104,11 @@ class Perplexity:
 
     @property
     def perplexity(self) -> float:
-        return math.exp(self.loss)
+        return exponential(self.loss)
 
     @property
     def perplexity_per_byte(self) -> float:
-        return math.exp(sum(direction.loss_per_byte for direction in self.directions) / len(self.directions))
+        return exponential(sum(direction.loss_per_byte for direction in self.directions) / len(self.directions))
 
     def __str__(self) -> str:
         rows = [("forward", self.forward), ("backward", self.backward), ("average", self)]
@@ -150,23 +163,46 @@ def perplexity(
 
     ```
     """
-    window = _checked_window(streams, window, batch_size)
-    scorer = ElmoScorer(model, tokenizer, batch_size or 32)
-    backward = DirectionLoss() if model.config.bidirectional else None
-    result = Perplexity(DirectionLoss(), backward, streams, window)
-    texts = (text for text in sentences if (text.strip() if isinstance(text, str) else text))
-    if streams is None:
-        _by_sentence(result, scorer, texts)
-    else:
-        _in_streams(result, scorer, texts)
+    result = count(model, tokenizer, sentences, streams, window, batch_size)
     if not result.sentences:
         raise ValueError("The text has no words: nothing to measure. Accepted is at least one line that is not blank.")
     if not result.forward.tokens:
         raise ValueError(
             f"The text has {result.dropped:,} tokens in {result.sentences:,} sentences, too little to fill {streams} "
-            f"streams of {window} once; accepted are fewer streams, or none (each sentence by itself)."
+            f"streams of {result.window} once; accepted are fewer streams, or none (each sentence by itself)."
         )
     return result
+
+
+def count(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    sentences: Iterable[str | Sequence[str]],
+    streams: int | None = None,
+    window: int | None = None,
+    batch_size: int | None = None,
+) -> Perplexity:
+    """As `perplexity`, but of a text without words too: zeros, to which other processes may add theirs."""
+    window = _checked_window(streams, window, batch_size)
+    scorer = ElmoScorer(model, tokenizer, batch_size or 32)
+    backward = DirectionLoss() if model.config.bidirectional else None
+    result = Perplexity(DirectionLoss(), backward, streams, window)
+    texts = (text for text in sentences if (text.strip() if isinstance(text, str) else text))
+    training = model.training
+    model.eval()
+    try:
+        if streams is None:
+            _by_sentence(result, scorer, texts)
+        else:
+            _in_streams(result, scorer, texts)
+    finally:
+        model.train(training)
+    return result
+
+
+def exponential(loss: float) -> float:
+    """The perplexity of a loss; infinite where no float can hold it."""
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 def _checked_window(streams: int | None, window: int | None, batch_size: int | None) -> int | None:
@@ -215,36 +251,12 @@ def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Se
         ids = torch.from_numpy(inputs).flatten(1, 2)  # (B, 2, W, C) -> (B, 2 W, C): both directions at once
         tokens, mask = encode(model, ids, torch.ones(ids.shape[:2]))
         forward, backward = tokens.split(window, 1)
-        layers, states = model.elmo.bilm(forward, mask[:, :window], x_backward=backward, past_states=states)
-        tops = layers[-1].chunk(model.config.num_directions, -1)
+        tops, states = model.top_layers(forward, mask[:, :window], backward, states)
         for number, (direction, top) in enumerate(zip(result.directions, tops, strict=True)):
             wanted = targets[:, number].reshape(-1, 4)
             found = log_probabilities(model, top.flatten(0, 1), torch.from_numpy(wanted[:, 0]))
             direction.add(-found.sum().item(), wanted[:, 1:])
     result.dropped = read - result.forward.tokens
-
-
-def fill_streams(
-    pairs: Iterable[tuple[np.ndarray, ...]], streams: int, window: int
-) -> Iterator[tuple[np.ndarray, ...]]:
-    """Sentences -> windows (streams, 2, window, ...), until they no longer fill every row.
-
-    Each sentence is a tuple of arrays (2, tokens, ...), forward and backward. Row after row takes what it lacks of the
-    sentences in their order; a row that has not finished a sentence goes on with it in the next window.
-    """
-    following = iter(pairs)
-    rows: list[Any] = [None] * streams
-    while True:
-        for number, row in enumerate(rows):
-            while row is None or row[0].shape[1] < window:
-                sentence = next(following, None)
-                if sentence is None:
-                    return
-                joined = zip(row, sentence, strict=True) if row is not None else ()
-                row = sentence if row is None else tuple(np.concatenate(parts, 1) for parts in joined)
-            rows[number] = row
-        yield tuple(np.stack([part[:, :window] for part in parts]) for parts in zip(*rows, strict=True))
-        rows = [tuple(part[:, window:] for part in row) for row in rows]
 
 
 def _pairs(scorer: ElmoScorer, text: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -47,13 +47,11 @@ def top_layers(
     """
     tokens, mask = encode(model, input_ids, attention_mask)
     backward = reversed_rows(tokens, mask)
-    tops, states = [], None
+    parts, states = [], None
     for here in _windows(mask):
-        layers, states = model.elmo.bilm(
-            tokens[:, here], mask[:, here], x_backward=backward[:, here], past_states=states
-        )
-        tops.append(layers[-1])
-    directions = torch.cat(tops, 1).chunk(model.config.num_directions, -1)
+        tops, states = model.top_layers(tokens[:, here], mask[:, here], backward[:, here], states)
+        parts.append(tops)
+    directions = [torch.cat(tops, 1) for tops in zip(*parts, strict=True)]
     return (directions[0], *(reversed_rows(top, mask) for top in directions[1:]))
 
 

@@ -146,10 +146,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         """
         self.check_keywords(keywords)
         tokens, backward, mask = self._encode(input_ids, attention_mask, backward_input_ids)
-        self.elmo._check_states(past_states, tokens.shape[0])
-        dropout = self.config.dropout
-        layers, states = self.elmo.bilm(tokens, mask, x_backward=backward, past_states=past_states, dropout=dropout)
-        tops = F.dropout(layers[-1], dropout, self.training).chunk(self.config.num_directions, -1)  # each (B, T, P)
+        tops, states = self.top_layers(tokens, mask, backward, past_states, self.config.dropout)
         output = ElmoForPreTrainingOutput(past_states=states if returns_states(use_cache, past_states) else None)
         if labels is not None:
             if (backward is None) != (backward_labels is None):
@@ -161,6 +158,42 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             logits = [self.softmax(top) for top in tops]
             output.forward_logits, output.backward_logits = logits if len(logits) == 2 else (logits[0], None)
         return output
+
+    def top_layers(
+        self,
+        tokens: torch.Tensor,
+        mask: torch.Tensor,
+        backward_tokens: torch.Tensor | None = None,
+        past_states: States | None = None,
+        dropout: float = 0.0,
+    ) -> tuple[tuple[torch.Tensor, ...], States]:
+        """What the softmax sees, (B, T, P) of each direction, and the states after the last token.
+
+        Args:
+            tokens, mask: token vectors (B, T, P) and their mask, as `model.elmo.encode_tokens` gives them.
+            backward_tokens: what the backward direction reads, in the order in which it reads; the top layer of that
+                direction is then in the same order. Not given: `tokens`, from the last to the first.
+            past_states: as ElmoModel takes them.
+            dropout: acts in training only.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=5)
+        >>> model = ElmoForPreTraining(config).eval()
+        >>> tokens, mask = model.elmo.encode_tokens(ElmoTokenizer()("a b", return_tensors="pt")["input_ids"])
+        >>> tops, states = model.top_layers(tokens, mask)
+        >>> [tuple(top.shape) for top in tops], len(states)
+        ([(1, 4, 8), (1, 4, 8)], 2)
+
+        ```
+        """
+        self.elmo._check_states(past_states, tokens.shape[0])
+        layers, states = self.elmo.bilm(
+            tokens, mask, x_backward=backward_tokens, past_states=past_states, dropout=dropout
+        )
+        return F.dropout(layers[-1], dropout, self.training).chunk(self.config.num_directions, -1), states
 
     def _encode(
         self,

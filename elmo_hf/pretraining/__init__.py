@@ -7,25 +7,21 @@ except ImportError as error:
 
 from .checkpoints import newest_checkpoint
 from .corpus import Corpus, lines_of_dataset
-from .evaluation import HeldOutPerplexity, evaluate
 from .run import Settings, pretrain
 from .starting import SIZES, config_of_size
 from .trainer import ElmoPretrainer
 from .vocabulary import agreement_with_counts, build_vocabulary, unigram_perplexity
-from .windows import Packer, TrainingWindows
+from .windows import TrainingWindows
 
 __all__ = [
     "SIZES",
     "Corpus",
     "ElmoPretrainer",
-    "Packer",
-    "HeldOutPerplexity",
     "Settings",
     "TrainingWindows",
     "agreement_with_counts",
     "build_vocabulary",
     "config_of_size",
-    "evaluate",
     "lines_of_dataset",
     "newest_checkpoint",
     "pretrain",

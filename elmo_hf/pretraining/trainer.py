@@ -12,11 +12,11 @@ from safetensors import SafetensorError
 from torch.nn.parallel import DistributedDataParallel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
+from elmo_hf.language_model.perplexity import Perplexity, count, exponential
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.lstm_elmo import States
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.pretraining.checkpoints import read_position, write_position
-from elmo_hf.pretraining.evaluation import HeldOutPerplexity, Losses, summed_losses
 from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
 from elmo_hf.pretraining.windows import TrainingWindows
 
@@ -138,11 +138,11 @@ class ElmoPretrainer(Trainer):
 
     def _progress(self) -> dict[str, float]:
         """Perplexities since the last report (of sampled words, where words are sampled), speed and time left."""
-        forward, backward, count = reduce(self._losses.to(self.args.device), "sum").tolist()
+        forward, backward, number = reduce(self._losses.to(self.args.device), "sum").tolist()
         self._losses.zero_()
-        found = {"forward_perplexity": math.exp(min(forward / max(count, 1), 700))}
+        found = {"forward_perplexity": exponential(forward / max(number, 1))}
         if self.model.config.bidirectional:
-            found["backward_perplexity"] = math.exp(min(backward / max(count, 1), 700))
+            found["backward_perplexity"] = exponential(backward / max(number, 1))
         (before, step), now = self._reported, time.perf_counter()
         seconds = (now - before - self._paused) / max(self.state.global_step - step, 1)
         self._reported, self._paused = (now, self.state.global_step), 0.0
@@ -157,15 +157,13 @@ class ElmoPretrainer(Trainer):
         start = time.perf_counter()
         sentences = self.held_out if eval_dataset is None else list(eval_dataset)
         mine = sentences[self.args.process_index :: self.args.world_size]
-        losses = summed_losses(self.model, self.processing_class, mine)
-        sums = torch.tensor([losses.forward, losses.backward, losses.predictions], dtype=torch.float64)
-        forward, backward, count = reduce(sums.to(self.args.device), "sum").tolist()
-        found = HeldOutPerplexity.of(Losses(forward, backward, int(count)), self.model.config.bidirectional)
-        metrics = {f"{metric_key_prefix}_perplexity": found.average}
-        metrics |= {f"{metric_key_prefix}_loss": math.log(found.average)}
-        if self.model.config.bidirectional:
-            metrics |= {f"{metric_key_prefix}_forward_perplexity": found.forward}
-            metrics |= {f"{metric_key_prefix}_backward_perplexity": found.backward}
+        numbers = count(self.model, self.processing_class, mine).numbers()
+        numbers = reduce(torch.tensor(numbers, dtype=torch.float64).to(self.args.device), "sum").tolist()
+        found = Perplexity.of_numbers(numbers)
+        metrics = {f"{metric_key_prefix}_perplexity": found.perplexity, f"{metric_key_prefix}_loss": found.loss}
+        if found.backward is not None:
+            metrics |= {f"{metric_key_prefix}_forward_perplexity": found.forward.perplexity}
+            metrics |= {f"{metric_key_prefix}_backward_perplexity": found.backward.perplexity}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         self._paused += time.perf_counter() - start

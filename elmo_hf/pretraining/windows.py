@@ -1,20 +1,19 @@
-"""Training windows: sentences dealt to rows, row after row, as the original packs them.
+"""Training windows: the sentences of a corpus in their order of each pass, packed, as the model takes them.
 
-`rows` rows of `steps` tokens make a window. A row that runs dry pulls the next sentence from one stream that all rows
-share; a row goes on in the next window where it stopped. Which sentence comes where follows from lengths alone, so
-that each process packs all rows and reads the text of its own.
+Which sentence comes where follows from lengths alone, so that each process packs all rows and reads the text of its
+own.
 """
 
 import math
 import uuid
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
+from elmo_hf.language_model.streams import Packer, Segment
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import UNK
@@ -23,68 +22,6 @@ from elmo_hf.pretraining.corpus import MARKS, Corpus
 SENTENCES_AT_ONCE = 4096
 # States of the packer that are kept: the loader reads ahead of the step that a checkpoint is made at.
 STATES_KEPT = 16
-
-
-class Segment(NamedTuple):
-    """Some predictions of a sentence: `number` of them from `start` on."""
-
-    sentence: int
-    start: int
-    number: int
-
-
-class Packer:
-    """Deals sentences to rows; `stream(k)` gives the k-th sentence and its predictions, or None at the end.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf.pretraining import Packer
-    >>> lengths = [3, 2, 4]
-    >>> packer = Packer(lambda k: (k, lengths[k]) if k < len(lengths) else None, rows=2, steps=2)
-    >>> for row in packer.next():
-    ...     print([tuple(segment) for segment in row])
-    [(0, 0, 2)]
-    [(1, 0, 2)]
-    >>> packer.next() is None  # the first row ends its sentence and pulls the third; nothing is left for the second
-    True
-
-    ```
-    """
-
-    def __init__(self, stream: Callable[[int], tuple[int, int] | None], rows: int, steps: int):
-        self.stream, self.rows, self.steps = stream, rows, steps
-        self.window, self.taken = 0, 0
-        self.current: list[Segment] = [Segment(-1, 0, 0)] * rows  # what is left of each row's sentence
-
-    def next(self) -> list[list[Segment]] | None:
-        """The next window, row by row; None when the stream cannot fill it, which drops it."""
-        window = []
-        for row in range(self.rows):
-            window.append([])
-            free = self.steps
-            while free:
-                sentence, start, left = self.current[row]
-                if not left:
-                    pulled = self.stream(self.taken)
-                    if pulled is None:
-                        return None
-                    self.taken += 1
-                    sentence, start, left = pulled[0], 0, pulled[1]
-                number = min(left, free)
-                window[row].append(Segment(sentence, start, number))
-                self.current[row] = Segment(sentence, start + number, left - number)
-                free -= number
-        self.window += 1
-        return window
-
-    def state(self) -> dict[str, Any]:
-        """Where the packer is, as JSON can hold it."""
-        return {"window": self.window, "taken": self.taken, "current": [list(one) for one in self.current]}
-
-    def restore(self, state: dict[str, Any]):
-        self.window, self.taken = state["window"], state["taken"]
-        self.current = [Segment(*one) for one in state["current"]]
 
 
 class SentenceStream:

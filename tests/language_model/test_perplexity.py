@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, perplexity
-from elmo_hf.language_model.perplexity import fill_streams
+from elmo_hf.language_model.streams import fill_streams
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 

@@ -9,8 +9,16 @@ import torch
 from datasets import Dataset
 from transformers import set_seed
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer, cli
-from elmo_hf.pretraining import Settings, evaluate, pretrain
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoTokenizer,
+    cli,
+    perplexity,
+)
+from elmo_hf.pretraining import Settings, pretrain
 from elmo_hf.pretraining.starting import with_extended_vocabulary
 
 SIZES = {
@@ -56,7 +64,7 @@ def test_from_text_to_a_model(run):
     model, tokenizer = load(folder)
     assert tokenizer.word_vocabulary[:3] == ["<S>", "</S>", "<UNK>"] and tokenizer.splitting == "whitespace"
     assert found["after"] < found["before"]
-    assert evaluate(model, tokenizer, LINES).average == pytest.approx(found["after"], rel=1e-5)
+    assert perplexity(model, tokenizer, LINES).perplexity == pytest.approx(found["after"], rel=1e-5)
     assert re.search(r"vocabulary: 14 lines; the corpus has 11 different words in .* 100\.00% are in", said)
     assert "from word frequencies alone" in said and f"before: {found['before']:.1f}, after:" in said
     assert ElmoModel.from_pretrained(folder).config.vocab_size == 14

@@ -1,4 +1,4 @@
-"""Held-out perplexity against the plain statement, whatever the batch size, order and length."""
+"""Perplexity against the plain statement of training, whatever the batch size, order, length and mode."""
 
 import math
 
@@ -7,8 +7,7 @@ import pytest
 import torch
 from small_models import small
 
-from elmo_hf import ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.pretraining import evaluate
+from elmo_hf import ElmoForPreTraining, ElmoTokenizer, Perplexity, perplexity
 
 WORDS = ["<S>", "</S>", "<UNK>", *"abcdef"]
 LINES = ["a b c", "f", "", "b e e d a c unknown", "a"]
@@ -37,26 +36,38 @@ def test_against_the_plain_statement(settings):
             vectors = [plain_training.token_vector(parameters, config, row) for row in rows[:-1]]
             tops, _ = plain_training.top_vectors(parameters, config, vectors, direction, zero)
             totals[direction] += float(plain_training.full_nll(parameters, config, tops, targets[1:]))
-    found = evaluate(model, tokenizer, LINES)
+    found = perplexity(model, tokenizer, LINES)
     means = [total / count for total in totals]
-    assert found.predictions == count
-    assert found.forward == pytest.approx(math.exp(means[0]), rel=1e-5)
-    assert found.average == pytest.approx(math.exp(sum(means) / len(means)), rel=1e-5)
+    assert found.forward.tokens == count
+    assert found.forward.perplexity == pytest.approx(math.exp(means[0]), rel=1e-5)
+    assert found.perplexity == pytest.approx(math.exp(sum(means) / len(means)), rel=1e-5)
     if config.bidirectional:
-        assert found.backward == pytest.approx(math.exp(means[1]), rel=1e-5)
+        assert found.backward.perplexity == pytest.approx(math.exp(means[1]), rel=1e-5)
 
 
 def test_order_and_batch_size_change_nothing_and_the_mode_stays():
     model, tokenizer = model_and_tokenizer()
-    expected = evaluate(model, tokenizer, LINES)
+    expected = perplexity(model, tokenizer, LINES)
     model.train()
     for lines, batch_size in ((LINES[::-1], 1), (LINES, 2)):
-        found = evaluate(model, tokenizer, lines, batch_size)
-        assert found.forward == pytest.approx(expected.forward, rel=1e-6)
-        assert found.backward == pytest.approx(expected.backward, rel=1e-6)
+        found = perplexity(model, tokenizer, lines, batch_size=batch_size)
+        assert found.forward.perplexity == pytest.approx(expected.forward.perplexity, rel=1e-6)
+        assert found.backward.perplexity == pytest.approx(expected.backward.perplexity, rel=1e-6)
     assert model.training
 
 
 def test_no_text():
-    with pytest.raises(ValueError, match="no text to evaluate on"):
-        evaluate(*model_and_tokenizer(), ["", " "])
+    with pytest.raises(ValueError, match="no words: nothing to measure"):
+        perplexity(*model_and_tokenizer(), ["", " "])
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_what_processes_counted_adds_up(bidirectional):
+    model, tokenizer = model_and_tokenizer(bidirectional=bidirectional)
+    whole = perplexity(model, tokenizer, LINES)
+    parts = [perplexity(model, tokenizer, LINES[:2]), perplexity(model, tokenizer, LINES[2:])]
+    sums = [sum(numbers) for numbers in zip(*(part.numbers() for part in parts), strict=True)]
+    added = Perplexity.of_numbers(sums)
+    assert added.forward.words == whole.forward.words and added.forward.unknown == whole.forward.unknown
+    assert added.perplexity == pytest.approx(whole.perplexity, rel=1e-6)
+    assert (added.backward is None) == (not bidirectional)
