@@ -1,5 +1,6 @@
 """Files from an http(s) address, kept in a cache. A download that broke off is taken up where it stopped."""
 
+import base64
 import hashlib
 import json
 import os
@@ -11,15 +12,33 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
 
 from filelock import FileLock
 from tqdm import tqdm
 
 TIMEOUT = 30.0
+# A download that stays below the least rate for a while has stalled; the total is for all attempts together.
+LEAST_RATE, RATE_SPAN = 1_000, 60.0  # bytes a second, seconds
+TOTAL_TIME = 12 * 3600.0
+LARGEST = 64 << 30  # where the server does not say how much will come
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/|(?=[^/]))")  # Path("http://x") keeps only one slash
 PAUSES = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
 PASSING_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 CHUNK = 1 << 16
+
+
+# What a server, or the way to it, may do wrong.
+TRANSPORT_ERRORS = (OSError, HTTPException, UnicodeError, EOFError)
 
 
 class SourceError(ValueError):
@@ -49,19 +68,39 @@ def fetch(source: str | os.PathLike, cache_dir: str | os.PathLike | None = None)
     return path
 
 
+def shown(source: str | os.PathLike) -> str:
+    """What may be said of a source anywhere: of an address only scheme, server and path, where no secret stands.
+
+    >>> shown("https://user:password@example.org/elmo/options.json?token=secret#part")
+    'https://example.org/elmo/options.json'
+    >>> shown("weights.hdf5")
+    'weights.hdf5'
+    """
+    text = os.fspath(source)
+    scheme = SCHEME.match(text)
+    if not scheme:
+        return text
+    server, slash, path = re.split(r"[?#]", text[scheme.end() :], maxsplit=1)[0].partition("/")
+    return f"{scheme[1]}://{server.rpartition('@')[2]}{slash}{path}"
+
+
 def _address(source: str | os.PathLike) -> str | None:
     text = os.fspath(source)
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/|(?=[^/]))", text)  # Path("http://x") keeps only one slash
+    scheme = SCHEME.match(text)
     if not scheme:
         return None
     if scheme[1].lower() not in ("http", "https"):
-        raise SourceError(f"{text} begins with {scheme[1]}:. A source is a local path or an http(s) address.")
+        raise SourceError(f"{shown(text)} begins with {scheme[1]}:. A source is a local path or an http(s) address.")
     try:
         parts = urlsplit(f"{scheme[1]}://{text[scheme.end() :]}")
-    except ValueError as error:
-        raise SourceError(f"{text} is not a well-formed address: {error}.") from None
-    if not parts.hostname:
-        raise SourceError(f"The address {text} names no server.")
+        server = parts.hostname
+        _ = parts.port
+        if server:
+            server.encode("idna")
+    except ValueError:
+        raise SourceError(f"{shown(text)} is not a well-formed address.") from None
+    if not server:
+        raise SourceError(f"The address {shown(text)} names no server.")
     path, query = (quote(part, safe="/%:=&?~+!$,;'@()*[]") for part in (parts.path, parts.query))
     return urlunsplit(parts._replace(path=path, query=query, fragment=""))
 
@@ -95,7 +134,9 @@ class _Version:
     def of(cls, headers: HTTPMessage) -> "_Version":
         span = headers.get("Content-Range")
         size = span.rpartition("/")[2] if span else headers.get("Content-Length", "")
-        return cls(headers.get("ETag"), headers.get("Last-Modified"), int(size) if size.isdigit() else None)
+        return cls(
+            headers.get("ETag"), headers.get("Last-Modified"), int(size) if re.fullmatch("[0-9]{1,18}", size) else None
+        )
 
     @classmethod
     def read(cls, path: Path) -> "_Version | None":
@@ -120,7 +161,8 @@ class _Version:
 
 class _Download:
     def __init__(self, address: str, folder: Path):
-        self.address = address
+        self.address, self.shown = address, shown(address)
+        self.deadline = time.monotonic() + TOTAL_TIME
         self.file = folder / _file_name(address)
         self.part = self._beside(".part")
         # Two version files: a new version that breaks off must not vouch for the old file.
@@ -143,8 +185,8 @@ class _Download:
         try:
             with self._open("HEAD", {}) as response:
                 return known.same_as(_Version.of(response.headers))
-        except (OSError, HTTPException) as error:
-            message = f"{self.address} cannot be checked for changes ({_reason(error)}); the copy {self.file} is used."
+        except TRANSPORT_ERRORS as error:
+            message = f"{self.shown} cannot be checked for changes ({_reason(error)}); the copy {self.file} is used."
             warnings.warn(message, stacklevel=4)
             return True
 
@@ -164,10 +206,10 @@ class _Download:
     def _failure(self, problem: str) -> str:
         received, version = self._kept()
         if version is None or not received:
-            return f"{self.address} could not be downloaded: {problem}."
+            return f"{self.shown} could not be downloaded: {problem}."
         expected = "an unknown number of" if version.size is None else version.size
         return (
-            f"{self.address} could not be downloaded: {problem}. {received} of {expected} bytes were received and "
+            f"{self.shown} could not be downloaded: {problem}. {received} of {expected} bytes were received and "
             f"are kept in {self.part}; running the same again resumes there."
         )
 
@@ -190,8 +232,8 @@ class _Download:
             answer = f"the server answered {error.code} {error.reason}"
             if error.code in PASSING_STATUSES:
                 raise _Interrupted(answer) from error
-            raise SourceError(f"{self.address} cannot be downloaded: {answer}.") from error
-        except (OSError, HTTPException) as error:
+            raise SourceError(f"{self.shown} cannot be downloaded: {answer}.") from error
+        except TRANSPORT_ERRORS as error:
             raise _Interrupted(_reason(error)) from error
         with response:
             offered = _Version.of(response.headers)
@@ -228,30 +270,81 @@ class _Download:
         )
         try:
             if not received:
-                note = json.dumps({"address": self.address, **asdict(version)}, indent=2)
+                note = json.dumps({"address": self.shown, **asdict(version)}, indent=2)
                 self.part_version.write_text(note, encoding="utf-8")
             with bar, self.part.open("ab") as part:
+                rate = _Rate()
                 while chunk := _read(response):
                     part.write(chunk)
                     received += len(chunk)
                     bar.update(len(chunk))
+                    self._check(received, version, rate.of(len(chunk)))
         except OSError as error:
             problem = f"{self.part} cannot be written: {error.strerror or error}"
             raise SourceError(self._failure(problem)) from error
         if version.size not in (None, received):
             raise _Interrupted(f"the connection broke off after {received} of {version.size} bytes")
 
+    def _check(self, received: int, version: _Version, rate: float):
+        if received > (LARGEST if version.size is None else version.size):
+            self._discard_part()
+            raise SourceError(f"{self.shown} is refused: more than {received - 1:,} bytes came, and no end.")
+        if time.monotonic() > self.deadline:
+            raise SourceError(self._failure(f"it took more than {TOTAL_TIME / 3600:.3g} hours"))
+        if rate < LEAST_RATE:
+            raise _Interrupted(f"less than {LEAST_RATE:,} bytes a second came for {RATE_SPAN:.3g} seconds")
+
     def _open(self, method: str, headers: dict[str, str]) -> HTTPResponse:
         # The size and the ranges are those of the file, not of a compressed form of it.
         headers = {"User-Agent": "elmo_hf", "Accept-Encoding": "identity", **headers}
-        return urlopen(Request(self.address, headers=headers, method=method), timeout=TIMEOUT)
+        parts = urlsplit(self.address)
+        credentials, _, server = parts.netloc.rpartition("@")
+        request = Request(urlunsplit(parts._replace(netloc=server)), headers=headers, method=method)
+        if credentials:
+            # Not for a server that this one may redirect to.
+            code = base64.b64encode(unquote(credentials).encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {code}")
+        return _opener().open(request, timeout=TIMEOUT)
+
+
+class _Rate:
+    """Bytes a second over the last stretch; infinite before there is one."""
+
+    def __init__(self):
+        self.began, self.received = time.monotonic(), 0
+
+    def of(self, size: int) -> float:
+        self.received += size
+        passed = time.monotonic() - self.began
+        if passed < RATE_SPAN:
+            return float("inf")
+        rate = self.received / passed
+        self.__init__()
+        return rate
+
+
+class _Redirects(HTTPRedirectHandler):
+    def redirect_request(self, request, file, code, message, headers, address):
+        if urlsplit(address).scheme not in ("http", "https"):
+            raise SourceError(
+                f"{shown(request.full_url)} is refused: it leads on to {shown(address)}, which is no http(s) address."
+            )
+        return super().redirect_request(request, file, code, message, headers, address)
+
+
+def _opener() -> OpenerDirector:
+    """For http(s) only: Python's own also opens ftp, files and data."""
+    opener = OpenerDirector()
+    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, _Redirects):
+        opener.add_handler(handler())
+    return opener
 
 
 def _read(response: HTTPResponse) -> bytes:
     """The next bytes. Told apart from a failure to write them, which no further attempt mends."""
     try:
-        return response.read(CHUNK)
-    except (OSError, HTTPException) as error:
+        return response.read1(CHUNK)
+    except TRANSPORT_ERRORS as error:
         raise _Interrupted(_reason(error)) from error
 
 

@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 REQUIRED = object()
 # Beyond these no model exists; without a bound a typing error could ask for billions of layers.
 LARGEST_SIZE, LARGEST_COUNT = 10_000_000, 1_000
+SMALLEST_CLIP, LARGEST_CLIP = 1e-6, 1e6  # as float32 has them, with room for sums
+LARGEST_FILE = 16 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,10 @@ KINDS = {
         f"a whole number from 0 to {LARGEST_COUNT:,}, or null",
         lambda x: x is None or (_is_whole(x) and 0 <= x <= LARGEST_COUNT),
     ),
-    "clip": ("a number above 0, or null", lambda x: x is None or (_is_number(x) and 0 < x < float("inf"))),
+    "clip": (
+        f"a number from {SMALLEST_CLIP:g} to {LARGEST_CLIP:g}, or null",
+        lambda x: x is None or (_is_number(x) and SMALLEST_CLIP <= x <= LARGEST_CLIP),
+    ),
     "number": ("a number from 0 to below 1", lambda x: _is_number(x) and 0 <= x < 1),
     "switch": ("true or false", lambda x: isinstance(x, bool)),
     "name": ('"relu" or "tanh"', lambda x: x in ("relu", "tanh")),
@@ -80,16 +85,24 @@ KINDS = {
 
 def read_options(path: str | os.PathLike) -> dict:
     """The content of an options.json."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            options = json.load(file)
-    except FileNotFoundError:
-        raise ValueError(f"{path} does not exist; accepted is the options.json that belongs to the weights.") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({error}); accepted is the options.json of the weights.") from None
+    options = read_json(path, "the options.json of the weights")
     if not isinstance(options, dict):
         raise ValueError(f"{path} holds a {type(options).__name__}; accepted is an object with the key `lstm`.")
     return options
+
+
+def read_json(path: str | os.PathLike, what: str) -> Any:
+    """The content of a JSON file that describes a model."""
+    try:
+        size = os.path.getsize(path)
+        if size > LARGEST_FILE:
+            raise ValueError(f"{path} has {size:,} bytes, and no description of a model has; accepted is {what}.")
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist; accepted is {what}.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}); accepted is {what}.") from None
 
 
 def config_from_options(options: dict, bidirectional: bool, where: str = "options.json", **fields: Any) -> ElmoConfig:

@@ -1,6 +1,8 @@
 """Output folders that appear whole or not at all."""
 
 import os
+import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +23,9 @@ def new_folder(output_dir: str | os.PathLike) -> Iterator[Path]:
         raise ValueError(f"{target} exists already; accepted is a new or an empty folder, so that nothing is lost.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+        _sweep(target)
+        prefix = f".{target.name}.partial-{platform.node()}-{os.getpid()}-"
+        partial = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
     except OSError as error:
         raise ValueError(f"{target} cannot be written: {error.strerror} ({error.filename}).") from None
     try:
@@ -37,3 +41,24 @@ def new_folder(output_dir: str | os.PathLike) -> Iterator[Path]:
         raise ValueError(f"{target} could not be written, and nothing of it is left behind: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sweep(target: Path):
+    """Removes what earlier runs left that were killed while they wrote the same folder."""
+    pattern = re.compile(re.escape(f".{target.name}.partial-{platform.node()}-") + r"(\d+)-\w+")
+    for entry in target.parent.iterdir():
+        owner = pattern.fullmatch(entry.name)
+        if owner and not _is_running(int(owner[1])):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    if os.name == "nt":  # there, asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

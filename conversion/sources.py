@@ -1,21 +1,25 @@
-"""Where original files come from: two files, a folder or a zip; on this machine or at an http(s) address."""
+"""Where original files come from: two files, a folder, a zip or a tar; on this machine or at an http(s) address."""
 
+import io
+import lzma
 import os
 import re
 import shutil
 import stat
+import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from .downloads import SourceError, fetch
+from .downloads import SourceError, fetch, shown
 
-__all__ = ["SourceError", "SourceFiles", "fetch", "open_sources"]
+__all__ = ["Bundle", "SourceError", "SourceFiles", "fetch", "open_bundles", "open_sources"]
 
 # Tiers of patterns: the first tier that any name matches decides, and must match one name only.
 OPTIONS = (("options.json",), ("*options*.json",))
@@ -26,9 +30,14 @@ NOT_WEIGHTS = ("softmax", "vocab", "embedding")
 TWO_FORMS = "Sources are either two files, OPTIONS.json WEIGHTS.hdf5, or one folder or zip that holds them"
 ACCEPTED = (
     "Accepted are an options file (options.json, or one *options*.json) and beside it the weights (weights.hdf5, or "
-    "one *weights*.hdf5, *.hdf5 or *.h5 whose name has none of softmax, vocab, embedding)"
+    "one *weights*.hdf5, *.hdf5 or *.h5 whose name has none of softmax, vocab, embedding); or the files of another "
+    "format, which `elmo-hf convert --help` lists"
 )
 LISTED = 20
+# No model has more files, no folder of one is deeper, and no description or list of words is larger.
+MOST_NAMES, DEEPEST = 20_000, 4
+LARGEST_TEXT = 1 << 30
+LARGEST_DESCRIPTION = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -40,12 +49,67 @@ class SourceFiles:
     vocabulary: Path | None = None
 
 
+@dataclass(frozen=True)
+class Bundle:
+    """A folder, or one in an archive, that may hold a model.
+
+    Args:
+        where: what to call it in messages.
+        label: its name among the folders of its archive.
+        names: the files in and below it, as `variables/variables.index`.
+        unpack: gives the paths of some of them, all on this machine.
+        given: the two files, where these were given in place of a folder.
+    """
+
+    where: str
+    label: str
+    names: tuple[str, ...]
+    unpack: Callable[[tuple[str, ...]], list[Path]]
+    given: tuple[Path, ...] = ()
+
+    @property
+    def top(self) -> list[str]:
+        """The files that stand in the folder itself."""
+        return [name for name in self.names if "/" not in name]
+
+    def paths(self, *names: str) -> list[Path]:
+        return self.unpack(names)
+
+    def path(self, name: str) -> Path:
+        return self.unpack((name,))[0]
+
+
+@contextmanager
+def open_bundles(
+    *sources: str | os.PathLike, cache_dir: str | os.PathLike | None = None
+) -> Iterator[tuple[list[Bundle], str]]:
+    """The folders that `sources` lead to, and what to call them; what was unpacked is removed at the end of the block.
+
+    `sources` are two files, the options and the weights, or one folder, zip or tar. Each is a local path or an
+    http(s) address, which is downloaded into `cache_dir` as `fetch` does it.
+    """
+    if len(sources) == 2:
+        files = _two_files(*sources, cache_dir)
+        names = tuple(path.name for path in files)
+        yield [Bundle(f"{files[0]} and {files[1]}", ".", names, lambda names: list(files), files)], str(files[1])
+    elif len(sources) == 1:
+        path, name = fetch(sources[0], cache_dir), shown(sources[0])
+        if path.is_dir():
+            names = tuple(_names_in(path))
+            yield (
+                [Bundle(f"The folder {path}", ".", names, lambda names: [path / name for name in names])],
+                f"The folder {path}",
+            )
+        else:
+            with _opened(path, name) as archive, tempfile.TemporaryDirectory(prefix="elmo_hf_") as room:
+                yield list(_bundles(archive, Path(room))), f"The {archive.kind} {name}"
+    else:
+        raise SourceError(f"{len(sources)} sources were given. {TWO_FORMS}.")
+
+
 @contextmanager
 def open_sources(*sources: str | os.PathLike, cache_dir: str | os.PathLike | None = None) -> Iterator[SourceFiles]:
-    """The files that `sources` lead to; what was unpacked from a zip is removed at the end of the block.
-
-    `sources` are two, the options and the weights, or one, a folder or a zip with both. Each is a local
-    path or an http(s) address, which is downloaded into `cache_dir` as `fetch` does it.
+    """The options and HDF5 weights that `sources` lead to, as `open_bundles` finds them.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("options.json", "model.hdf5", "softmax.hdf5", "vocab.txt"):
@@ -54,44 +118,96 @@ def open_sources(*sources: str | os.PathLike, cache_dir: str | os.PathLike | Non
     ...         print(files.options.name, files.weights.name, files.vocabulary.name)
     options.json model.hdf5 vocab.txt
     """
-    if len(sources) == 2:
-        yield _two_files(*sources, cache_dir)
-    elif len(sources) == 1:
-        path = fetch(sources[0], cache_dir)
-        if path.is_dir():
-            yield _folder(path)
-        else:
-            with _opened_zip(path, str(sources[0])) as archive, tempfile.TemporaryDirectory(prefix="elmo_hf_") as room:
-                yield _unpacked(archive, str(sources[0]), Path(room))
-    else:
-        raise SourceError(f"{len(sources)} sources were given. {TWO_FORMS}.")
+    with open_bundles(*sources, cache_dir=cache_dir) as (bundles, where):
+        yield find_files(only_bundle([one for one in bundles if has_files(one)], bundles, where))
+
+
+def only_bundle(found: list[Bundle], bundles: list[Bundle], where: str) -> Bundle:
+    """The one folder with a model; where there is none or several, an error that lists what there is."""
+    if len(found) > 1:
+        raise SourceError(
+            f"{where} holds models in {len(found)} folders: {_listing(bundle.label for bundle in found)}. "
+            f"{TWO_FORMS}: unpack it and give one of these folders."
+        )
+    if found:
+        return found[0]
+    if len(bundles) == 1 and (bundles[0].given or where.startswith("The folder")):
+        return bundles[0]  # its format's own error says what is missing
+    names = {f"{bundle.label}/{name}".removeprefix("./") for bundle in bundles for name in bundle.top}
+    raise SourceError(
+        f"No folder of {where[0].lower()}{where[1:]} holds a model; found were {_listing(names)}. {ACCEPTED}."
+    )
+
+
+def has_files(bundle: Bundle) -> bool:
+    """Whether a folder holds options and HDF5 weights."""
+    names = bundle.top
+    return bool(bundle.given) or bool(_candidates(names, OPTIONS) and _candidates(names, WEIGHTS, NOT_WEIGHTS))
+
+
+def find_files(bundle: Bundle) -> SourceFiles:
+    """The options, HDF5 weights and vocabulary of a folder."""
+    if bundle.given:
+        return SourceFiles(*bundle.given)
+    names = bundle.top
+    wanted = (
+        only(_candidates(names, OPTIONS), "the options file", names, bundle.where),
+        only(_candidates(names, WEIGHTS, NOT_WEIGHTS), "the weights", names, bundle.where),
+        *find_vocabulary(bundle),
+    )
+    return SourceFiles(*bundle.paths(*wanted))
+
+
+def find_options(bundle: Bundle) -> str | None:
+    """The name of a folder's options file, if there is one."""
+    return only(_candidates(bundle.top, OPTIONS) or [None], "the options file", bundle.top, bundle.where)
+
+
+def find_vocabulary(bundle: Bundle) -> list[str]:
+    """The name of a folder's vocabulary, or nothing."""
+    found = only(_candidates(bundle.top, VOCABULARY) or [None], "the vocabulary", bundle.top, bundle.where)
+    return [found] if found else []
+
+
+def only(candidates: list[str | None], what: str, names: list[str], where: str) -> str | None:
+    """The one candidate; an error if there is none, or more."""
+    if not candidates:
+        raise SourceError(f"{where} does not hold {what}, but {_listing(names)}. {ACCEPTED}.")
+    if len(candidates) > 1:
+        raise SourceError(
+            f"{where} holds {len(candidates)} files that may be {what}: {_listing(candidates)}. {ACCEPTED}; "
+            "to choose, give the two files themselves."
+        )
+    return candidates[0]
 
 
 def _two_files(
     options: str | os.PathLike, weights: str | os.PathLike, cache_dir: str | os.PathLike | None
-) -> SourceFiles:
-    files = SourceFiles(fetch(options, cache_dir), fetch(weights, cache_dir))
-    for source, path in ((options, files.options), (weights, files.weights)):
+) -> tuple[Path, Path]:
+    files = fetch(options, cache_dir), fetch(weights, cache_dir)
+    for source, path in zip((options, weights), files, strict=True):
         if not path.is_file():
-            raise SourceError(f"{source} is not a file, and two sources were given. {TWO_FORMS}.")
-    with files.options.open("rb") as file:
+            raise SourceError(f"{shown(source)} is not a file, and two sources were given. {TWO_FORMS}.")
+    with files[0].open("rb") as file:
         if file.read(8) == b"\x89HDF\r\n\x1a\n":
-            raise SourceError(f"{options} is an HDF5 file where the options belong. {TWO_FORMS}, in this order.")
+            raise SourceError(
+                f"{shown(options)} is an HDF5 file where the options belong. {TWO_FORMS}, in this order."
+            )
     return files
 
 
-def _folder(path: Path) -> SourceFiles:
-    names = [entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    options, weights, vocabulary = _choose(names, f"The folder {path}")
-    return SourceFiles(path / options, path / weights, path / vocabulary if vocabulary else None)
-
-
-def _choose(names: list[str], where: str) -> tuple[str, str, str | None]:
-    return (
-        _only(_candidates(names, OPTIONS), "the options file", names, where),
-        _only(_candidates(names, WEIGHTS, NOT_WEIGHTS), "the weights", names, where),
-        _only(_candidates(names, VOCABULARY) or [None], "the vocabulary", names, where),
-    )
+def _names_in(folder: Path) -> Iterator[str]:
+    """The files in a folder and its sub-folders, without the hidden ones."""
+    number = 0
+    for place, folders, names in os.walk(folder):
+        inside = Path(place).relative_to(folder)
+        folders[:] = sorted(one for one in folders if not one.startswith(".") and len(inside.parts) < DEEPEST)
+        for name in sorted(names):
+            number += 1
+            if number > MOST_NAMES:
+                return
+            if not name.startswith(".") and (Path(place) / name).is_file():
+                yield (inside / name).as_posix()
 
 
 def _candidates(names: Iterable[str], tiers: tuple[tuple[str, ...], ...], excluded: tuple[str, ...] = ()) -> list[str]:
@@ -103,87 +219,179 @@ def _candidates(names: Iterable[str], tiers: tuple[tuple[str, ...], ...], exclud
     return []
 
 
-def _only(candidates: list[str | None], what: str, names: list[str], where: str) -> str | None:
-    if not candidates:
-        raise SourceError(f"{where} does not hold {what}, but {_listing(names)}. {ACCEPTED}.")
-    if len(candidates) > 1:
-        raise SourceError(
-            f"{where} holds {len(candidates)} files that may be {what}: {_listing(candidates)}. {ACCEPTED}; "
-            "to choose, give the two files themselves."
-        )
-    return candidates[0]
-
-
 def _listing(names: Iterable[str]) -> str:
     names = sorted(names)
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more if names else "nothing"
 
 
-def _opened_zip(path: Path, source: str) -> zipfile.ZipFile:
+# -- archives
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file of an archive; `refused` says why it may not be unpacked, if so."""
+
+    name: str
+    size: int
+    refused: str | None
+    handle: zipfile.ZipInfo | tarfile.TarInfo
+
+
+class _Archive:
+    """A zip or tar: its members are listed first, and only those that are needed are unpacked."""
+
+    kind: str
+    errors: tuple[type[Exception], ...]
+
+    def __init__(self, source: str):
+        self.source = source
+
+    def members(self) -> Iterator[Member]:
+        raise NotImplementedError
+
+    def content(self, member: Member) -> BinaryIO:
+        raise NotImplementedError
+
+    def unpacked(self, members: list[Member], room: Path) -> list[Path]:
+        for member in members:
+            if member.refused:
+                raise SourceError(f"The member {member.name} of the {self.kind} {self.source} {member.refused}.")
+            if member.name.endswith(".json") and member.size > LARGEST_DESCRIPTION:
+                raise SourceError(
+                    f"The member {member.name} of the {self.kind} {self.source} has {member.size:,} bytes; no "
+                    f"description of a model has more than {LARGEST_DESCRIPTION:,}."
+                )
+        declared, free = sum(member.size for member in members), shutil.disk_usage(room).free
+        if declared > free:
+            largest = max(members, key=lambda member: member.size).name
+            raise SourceError(
+                f"The {self.kind} {self.source} unpacks to {declared} bytes, most of them in the member {largest}, "
+                f"but {room.parent} has room for {free}. The variable TMPDIR names another folder."
+            )
+        return [self._extracted(member, room) for member in members]
+
+    def _extracted(self, member: Member, room: Path) -> Path:
+        # A folder for each directory of the archive: two members of one name do not meet.
+        folder = room if "/" not in member.name else room / re.sub(r"\W", "_", str(PurePosixPath(member.name).parent))
+        folder.mkdir(exist_ok=True)
+        target = folder / PurePosixPath(member.name).name
+        if target.exists():
+            return target
+        try:
+            with self.content(member) as packed, target.open("wb") as file:
+                shutil.copyfileobj(packed, file, 1 << 20)
+            if target.stat().st_size != member.size:
+                raise EOFError(f"{target.stat().st_size} of {member.size} bytes are there")
+        except self.errors as error:
+            target.unlink(missing_ok=True)
+            raise SourceError(
+                f"The member {member.name} of the {self.kind} {self.source} cannot be unpacked: {error}."
+            ) from error
+        return target
+
+
+class _Zip(_Archive):
+    kind = "zip"
+    errors = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError, ValueError)
+
+    def __init__(self, path: Path, source: str):
+        super().__init__(source)
+        try:
+            self.file = zipfile.ZipFile(path)
+        except (*self.errors, UnicodeDecodeError) as error:
+            size = path.stat().st_size
+            raise SourceError(f"{source} ({size} bytes) is not a zip, or a truncated one: {error}.") from error
+
+    def members(self) -> Iterator[Member]:
+        for info in self.file.infolist():
+            if info.is_dir():
+                continue
+            refused = None
+            if stat.S_ISLNK(info.external_attr >> 16):
+                refused = "is a symbolic link, not a file"
+            elif info.flag_bits & 0x1:
+                refused = "is encrypted; unpack it first"
+            yield Member(info.filename, info.file_size, refused, info)
+
+    def content(self, member: Member) -> BinaryIO:
+        return self.file.open(member.handle)
+
+
+class _Tar(_Archive):
+    kind = "tar"
+    errors = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
+
+    def __init__(self, path: Path, source: str):
+        super().__init__(source)
+        self.free = shutil.disk_usage(tempfile.gettempdir()).free
+        try:
+            self.file = tarfile.open(path)
+        except self.errors as error:
+            raise SourceError(f"{source} is not a tar, or a truncated one: {error}.") from error
+
+    def members(self) -> Iterator[Member]:
+        try:
+            for info in self.file:
+                # Going past a member unpacks it: nothing that could not be kept is worth that.
+                if info.size > self.free:
+                    raise SourceError(
+                        f"The tar {self.source} is refused: its member {info.name} has {info.size} bytes, and there "
+                        f"is room for {self.free}."
+                    )
+                if not info.isdir():
+                    refused = None if info.isreg() else "is a link or a device, not a file"
+                    yield Member(info.name.removeprefix("./"), info.size, refused, info)
+        except self.errors as error:
+            if isinstance(error, SourceError):
+                raise
+            raise SourceError(f"The tar {self.source} is damaged or truncated: {error}.") from error
+
+    def content(self, member: Member) -> BinaryIO:
+        return self.file.extractfile(member.handle) or io.BytesIO()
+
+
+@contextmanager
+def _opened(path: Path, source: str) -> Iterator[_Archive]:
     with path.open("rb") as file:
-        begins_as_zip = file.read(4) == b"PK\x03\x04"
-    if not zipfile.is_zipfile(path) and not begins_as_zip and path.suffix.lower() != ".zip":
+        begins = file.read(262)
+    name = path.name.lower()
+    if zipfile.is_zipfile(path) or begins[:4] == b"PK\x03\x04" or name.endswith(".zip"):
+        archive = _Zip(path, source)
+    elif begins[:2] == b"\x1f\x8b" or begins[257:262] == b"ustar" or name.endswith((".tar", ".tar.gz", ".tgz")):
+        archive = _Tar(path, source)
+    else:
         raise SourceError(f"{source} is neither a folder nor a zip. {TWO_FORMS}.")
-    try:
-        return zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        size = path.stat().st_size
-        raise SourceError(f"{source} ({size} bytes) is not a zip, or a truncated one: {error}.") from error
+    with archive.file:
+        yield archive
 
 
-def _unpacked(archive: zipfile.ZipFile, source: str, room: Path) -> SourceFiles:
-    folder, members = _folder_with_a_model(archive, source)
-    names = _choose(list(members), f"The folder {folder} of the zip {source}")
-    wanted = [members[name] for name in names if name]
-    for member in wanted:
-        if stat.S_ISLNK(member.external_attr >> 16):
-            raise SourceError(f"The member {member.filename} of the zip {source} is a symbolic link, not a file.")
-        if member.flag_bits & 0x1:
-            raise SourceError(f"The member {member.filename} of the zip {source} is encrypted; unpack it first.")
-    declared, free = sum(member.file_size for member in wanted), shutil.disk_usage(room).free
-    if declared > free:
-        largest = max(wanted, key=lambda member: member.file_size).filename
-        raise SourceError(
-            f"The zip {source} unpacks to {declared} bytes, most of them in the member {largest}, but {room.parent} "
-            f"has room for {free}. The variable TMPDIR names another folder."
-        )
-    options, weights, vocabulary = (
-        _extracted(archive, members[name], source, room) if name else None for name in names
-    )
-    return SourceFiles(options, weights, vocabulary)
-
-
-def _folder_with_a_model(archive: zipfile.ZipFile, source: str) -> tuple[str, dict[str, zipfile.ZipInfo]]:
-    folders: dict[str, dict[str, zipfile.ZipInfo]] = {}
-    for member in archive.infolist():
-        name = member.filename
+def _bundles(archive: _Archive, room: Path) -> Iterator[Bundle]:
+    """Every folder of an archive, as one that may hold a model."""
+    members: dict[str, Member] = {}
+    for member in archive.members():
+        name = member.name
         if name.startswith("/") or "\\" in name or ".." in name.split("/") or re.match("[A-Za-z]:", name):
-            raise SourceError(f"The zip {source} is refused: its member {name} would be written outside of a folder.")
+            raise SourceError(
+                f"The {archive.kind} {archive.source} is refused: its member {name} would be written outside of a "
+                "folder."
+            )
+        if len(members) >= MOST_NAMES:
+            raise SourceError(f"The {archive.kind} {archive.source} has more than {MOST_NAMES:,} members.")
         path = PurePosixPath(name)
         # macOS adds a hidden ._twin of every file, under __MACOSX.
-        if not member.is_dir() and not path.name.startswith(".") and "__MACOSX" not in path.parts:
-            folders.setdefault(str(path.parent), {})[path.name] = member
-    complete = [
-        f for f, names in folders.items() if _candidates(names, OPTIONS) and _candidates(names, WEIGHTS, NOT_WEIGHTS)
-    ]
-    if not complete:
-        names = [member.filename for members in folders.values() for member in members.values()]
-        raise SourceError(f"No folder of the zip {source} holds a model; found were {_listing(names)}. {ACCEPTED}.")
-    if len(complete) > 1:
-        raise SourceError(
-            f"The zip {source} holds models in {len(complete)} folders: {_listing(complete)}. {TWO_FORMS}: "
-            "unpack it and give one of these folders."
-        )
-    return complete[0], folders[complete[0]]
+        if path.name.startswith(".") or "__MACOSX" in path.parts:
+            continue
+        if name in members:
+            raise SourceError(f"The {archive.kind} {archive.source} is refused: it has two members {name}.")
+        members[name] = member
+    folders = sorted({str(parent) for name in members for parent in PurePosixPath(name).parents} or {"."})
+    for folder in folders:
+        prefix = "" if folder == "." else f"{folder}/"
 
+        def unpack(names: tuple[str, ...], prefix: str = prefix) -> list[Path]:
+            return archive.unpacked([members[prefix + name] for name in names], room)
 
-def _extracted(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str, room: Path) -> Path:
-    target = room / PurePosixPath(member.filename).name
-    try:
-        with archive.open(member) as packed, target.open("wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
-        message = f"The member {member.filename} of the zip {source} cannot be unpacked: {error}."
-        raise SourceError(message) from error
-    return target
+        names = tuple(name.removeprefix(prefix) for name in members if name.startswith(prefix))
+        where = f"The folder {folder} of the {archive.kind} {archive.source}"
+        yield Bundle(where, folder, names, unpack)

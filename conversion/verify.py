@@ -89,7 +89,7 @@ class _Dump:
     def __init__(self, path: str | os.PathLike, sentences: Sequence[Sequence[str]], model: ElmoModel):
         self.path, self.sentences, self.config = os.fspath(path), sentences, model.config
         with open_weights(path) as file:
-            self.vectors = {name: item[()] for name, item in file.datasets.items() if name != "sentence_to_index"}
+            self.vectors = {name: file.read(name) for name in file.names() if name != "sentence_to_index"}
         # AllenNLP lists which sentence has which number; equal sentences share one.
         self.numbers: dict[str, str] = {}
         with h5py.File(path, "r") as file:

@@ -20,11 +20,19 @@ def convert(
     ],
     vocabulary: Annotated[str | None, typer.Option(help="Words of the softmax, one a line.")] = None,
     softmax: Annotated[str | None, typer.Option(help="HDF5 with softmax/W and softmax/b.")] = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the source is, if what it looks like is wrong.")
+    ] = None,
+    mix: Annotated[int, typer.Option(min=0, help="Which mix of layers to keep, where the source has several.")] = 0,
     splitting: Annotated[
-        str, typer.Option(help="How the tokenizer will split raw text: moses-en or whitespace.")
-    ] = "moses-en",
+        str | None,
+        typer.Option(help="How the tokenizer will split raw text: moses-en (also if not given) or whitespace."),
+    ] = None,
     language: Annotated[str | None, typer.Option(help="For the model card, as: en.")] = None,
     license: Annotated[str | None, typer.Option(help="For the model card, as: apache-2.0.")] = None,
+    allow_non_finite: Annotated[
+        bool, typer.Option("--allow-non-finite", help="Convert weights that are NaN or infinite too.")
+    ] = False,
     push_to: Annotated[str | None, typer.Option(metavar="REPO", help="Push the result to this repository.")] = None,
     verify: Annotated[
         str | None, typer.Option(metavar="EXPECTED.hdf5", help="Compare with vectors dumped by the original program.")
@@ -58,16 +66,19 @@ def convert(
     model = conversion.convert(
         *files,
         output_dir=output_dir,
+        format=format,
         vocabulary=vocabulary,
         softmax=softmax,
+        mix=mix,
         splitting=splitting,
         language=language,
         license=license,
         push_to=push_to if verify is None else None,
+        allow_non_finite=allow_non_finite,
+        say=typer.echo,
     )
     typer.echo(f"{output_dir}: {type(model).__name__} of {sum(p.numel() for p in model.parameters()):,} parameters")
     typer.echo(f"converted in {time.perf_counter() - start:.1f} s{_peak_memory()}")
-    typer.echo(f"raw text will be split by: {splitting} (words that are already split stay as they are)")
     if verify is not None:
         _verify(output_dir, verify, sentences, batch_size, stateless, tolerance)
         if push_to is not None:

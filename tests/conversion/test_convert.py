@@ -17,7 +17,7 @@ from golden_files import GOLDEN, RANDOM, load_arrays
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert, export, options_from_config, weight_map
-from elmo_hf.conversion.weight_map import lstm_stacks
+from elmo_hf.conversion.formats.bilm_hdf5 import lstm_stacks
 
 PLAIN = GOLDEN["plain"]
 
@@ -346,7 +346,11 @@ def test_extra_options_are_named(tmp_path, caplog):
 
 def test_values_that_are_no_numbers_are_named(tmp_path, caplog):
     arrays = {**PLAIN.arrays, KERNEL: PLAIN.arrays[KERNEL] * np.float32("nan")}
-    convert_folder(write_files(tmp_path / "in", PLAIN.options_content, arrays), tmp_path)
+    folder = write_files(tmp_path / "in", PLAIN.options_content, arrays)
+    with pytest.raises(ValueError, match=f"{KERNEL} holds 576 values that are NaN or infinite"):
+        convert_folder(folder, tmp_path)
+    assert os.listdir(tmp_path) == ["in"]
+    convert_folder(folder, tmp_path, allow_non_finite=True)
     assert f"{KERNEL} holds 576 values that are NaN or infinite" in caplog.text
 
 

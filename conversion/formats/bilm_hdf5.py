@@ -1,43 +1,66 @@
-"""Datasets of the originals' HDF5 <-> parameters, as a table that is read in both directions."""
+"""bilm-tf's own files, which AllenNLP, simple-elmo, NLPL and SeqVec use too: options.json and weights.hdf5."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
-Arrays = tuple[np.ndarray, ...]
+from ..hdf5 import Hdf5Weights, open_weights
+from ..options import config_from_options, read_options
+from ..sources import Bundle, find_files, has_files
+from .entries import TRANSPOSED, WITH_ZERO_ROW, Entry, Form
+from .source import Format, Given, Part, Source, megabytes, softmax_rows, with_vocabulary
 
+# What a file of weights may hold beside the biLM itself: the softmax, and a cache of token vectors.
+BESIDE = ("softmax/", "embedding")
 
-@dataclass(frozen=True)
-class Form:
-    """How the values of one dataset lie in one or more parameters, and back."""
-
-    to_parameters: Callable[[np.ndarray], Arrays]
-    to_dataset: Callable[..., np.ndarray]
-
-
-SAME = Form(lambda x: (x,), lambda x: x)
-TRANSPOSED = Form(lambda x: (x.T,), lambda x: x.T)
 # (1, width, D, n) <-> (n, D, width)
 CONVOLUTION = Form(lambda x: (x.squeeze(0).transpose(2, 1, 0),), lambda x: x.transpose(2, 1, 0)[None])
-# Row 0 of an embedding means "no token" and is not in the file.
-WITH_ZERO_ROW = Form(lambda x: (np.concatenate([np.zeros_like(x[:1]), x]),), lambda x: x[1:])
 # Rows [x; h] (2P, 4H) <-> two matrices (4H, P)
 INPUT_AND_RECURRENT = Form(
     lambda x: (x[: len(x) // 2].T, x[len(x) // 2 :].T), lambda x, h: np.concatenate([x, h], axis=1).T
 )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One dataset: its name and shape in the file, its parameters, and how the two correspond."""
+@contextmanager
+def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+    files = find_files(bundle)
+    vocabulary = given.vocabulary or files.vocabulary
+    with ExitStack() as stack:
+        weights = stack.enter_context(open_weights(files.weights))
+        bidirectional = any(name.startswith("RNN_1/") for name in weights.names())
+        config = config_from_options(read_options(files.options), bidirectional, str(files.options))
+        with_vocabulary(config, vocabulary, str(files.options))
+        entries = weight_map(config, _stacks(config, weights))
+        parts = [
+            Part(weights, entries, tuple(name for name in BESIDE if not config.word_input or name != "embedding"))
+        ]
+        separate = weights
+        if given.softmax is not None:
+            separate = stack.enter_context(open_weights(given.softmax))
+        if given.softmax is not None or "softmax/W" in weights.names():
+            config.vocab_size = softmax_rows(separate, "softmax/W", config, vocabulary)
+            others = tuple(name for name in separate.names() if not name.startswith("softmax/"))
+            parts.append(Part(separate, softmax_map(config), others))
+        yield Source(
+            config,
+            parts,
+            f"{files.options.name}, {files.weights.name} ({len(weights.names())} datasets, "
+            f"{megabytes(files.weights.stat().st_size)})",
+            vocabulary=vocabulary,
+        )
 
-    dataset: str
-    shape: tuple[int, ...]
-    parameters: tuple[str, ...]
-    form: Form = SAME
+
+def _stacks(config: ElmoConfig, weights: Hdf5Weights) -> list[str]:
+    """The one of the known names for the LSTM layers that this file uses."""
+    known = lstm_stacks(config.bidirectional, config.num_hidden_layers)
+    for stacks in known:
+        begin = stacks[0].format(layer=0) + "/"
+        if any(name.startswith(begin) for name in weights.names()):
+            return stacks
+    return known[0]
 
 
 def weight_map(config: ElmoConfig, stacks: list[str] | None = None) -> list[Entry]:
@@ -123,3 +146,13 @@ def _lstm_entries(config: ElmoConfig, stack: str, layer: str) -> list[Entry]:
     if cell != size:
         entries.append(Entry(f"{stack}/{projection}", (cell, size), (f"{layer}.weight_projection",), TRANSPOSED))
     return entries
+
+
+FORMAT = Format(
+    name="bilm-hdf5",
+    title="bilm-tf's options.json and HDF5 weights",
+    have="options.json and weights.hdf5 (bilm-tf, AllenNLP, SeqVec), or a folder or zip with both (NLPL)",
+    type="convert options.json weights.hdf5 OUT, or convert 217.zip OUT",
+    recognises=has_files,
+    open=open_source,
+)
