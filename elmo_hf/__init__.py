@@ -1,19 +1,11 @@
 """ELMo for Hugging Face: deep contextualized word vectors from characters."""
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForPreTraining,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-)
-from transformers.pipelines import PIPELINE_REGISTRY
-
 from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
 from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
 from .model.configuration_elmo import ElmoConfig
-from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification, pool_words
+from .model.head_linear_elmo import pool_words
+from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
+from .model.hub_elmo import register_auto_classes
 from .model.language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from .model.modeling_elmo import (
     ElmoModel,
@@ -21,7 +13,7 @@ from .model.modeling_elmo import (
     resize_states,
     strip_boundaries,
 )
-from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
+from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline, register_pipelines
 from .model.pretrained_elmo import ElmoPreTrainedModel
 from .model.scalar_mix_elmo import ElmoScalarMix
 from .model.tokenization_elmo import ElmoTokenizer
@@ -32,16 +24,8 @@ from .text.lines import read_lines
 from .text.metrics import entity_metrics
 from .version import __version__
 
-AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
-AutoTokenizer.register(ElmoConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)
-AutoModel.register(ElmoConfig, ElmoModel, exist_ok=True)
-AutoModelForPreTraining.register(ElmoConfig, ElmoForPreTraining, exist_ok=True)
-AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification, exist_ok=True)
-AutoModelForSequenceClassification.register(ElmoConfig, ElmoForSequenceClassification, exist_ok=True)
-
-# `register_pipeline` would save our files with every model of the task; these classes leave other models alone.
-PIPELINE_REGISTRY.supported_tasks["token-classification"]["impl"] = ElmoTokenClassificationPipeline
-PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = ElmoTextClassificationPipeline
+register_auto_classes()
+register_pipelines()
 
 __all__ = [
     "DirectionLoss",

@@ -297,6 +297,10 @@ def info(hub: LocalHub, request: Request, repo: Repo, revision: str = "main") ->
     answer |= {"lastModified": DATE, "createdAt": DATE, "siblings": [{"rfilename": path} for path in sorted(files)]}
     if "config.json" in files:
         answer |= {"library_name": "transformers", "config": json.loads(files["config.json"].data)}
+    if "README.md" in files:
+        # Of the card's metadata, what a client reads.
+        tag = re.search(rb"^pipeline_tag: (\S+)$", files["README.md"].data, re.M)
+        answer |= {"pipeline_tag": tag[1].decode()} if tag else {}
     return json_response(answer)
 
 

@@ -1,43 +1,17 @@
 """ElmoConfig: the sizes and choices of one ELMo."""
 
+import json
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
+from transformers.utils import logging
 
-if TYPE_CHECKING:
-    # The Hub receives the files that relative imports reach. Naming every file here makes each save carry all of
-    # them, so that a base model can later be loaded as any other class.
-    from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
-    from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
-    from .fast_engine_elmo import engine_of  # noqa: F401
-    from .fast_int8_elmo import quantize_weight  # noqa: F401
-    from .fast_lstm_elmo import run_layer  # noqa: F401
-    from .fast_lstm_training_elmo import run_layers_trained  # noqa: F401
-    from .fast_products_elmo import linear_kept  # noqa: F401
-    from .fast_word_cache_elmo import WordCache  # noqa: F401
-    from .fast_words_elmo import distinct_words  # noqa: F401
-    from .heads_elmo import ElmoForTokenClassification  # noqa: F401
-    from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
-    from .lstm_elmo import ElmoBiLm  # noqa: F401
-    from .model_card_elmo import model_card  # noqa: F401
-    from .modeling_elmo import ElmoModel  # noqa: F401
-    from .pipeline_elmo import ElmoTokenClassificationPipeline  # noqa: F401
-    from .pretrained_elmo import ElmoPreTrainedModel  # noqa: F401
-    from .sampled_softmax_elmo import draw_words  # noqa: F401
-    from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
-    from .tokenization_elmo import ElmoTokenizer  # noqa: F401
+from .hub_elmo import AUTO_MAP, Pipelines
 
-# What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
-AUTO_MAP = {
-    "AutoConfig": "configuration_elmo.ElmoConfig",
-    "AutoModel": "modeling_elmo.ElmoModel",
-    "AutoModelForPreTraining": "language_modeling_elmo.ElmoForPreTraining",
-    "AutoModelForSequenceClassification": "heads_elmo.ElmoForSequenceClassification",
-    "AutoModelForTokenClassification": "heads_elmo.ElmoForTokenClassification",
-    "AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None],
-}
+logger = logging.get_logger(__name__)
+
 ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
@@ -74,9 +48,9 @@ class ElmoConfig(PreTrainedConfig):
         mix_layer_norm: normalise layers before mixing over the `"sentence"` or, as the original, over the `"batch"`.
         mix_l2: factor of the penalty on the mix's weights.
         mix_dropout: dropout after the mix, inside the task heads.
-        pooling: how ElmoForSequenceClassification makes one vector of a sentence's words: their `"mean"`, their
-            `"max"`, or `"first_last"`, the forward vector of the last word beside the backward vector of the first.
-        sentence_pairs: ElmoForSequenceClassification compares two sentences in place of reading one.
+        head: the network of a task class and its settings: `"linear"`, or `{"type": "linear", "pooling": "max"}`.
+            What is given later for the same type updates what is there; another type takes its place. The task
+            class checks and completes it.
         freeze_bilm: True, False, or a list of parts (`"token_encoder"`, `"layer_1"`, ...) that do not train.
             None leaves it to the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
         int8_weights: the large weights are stored in eight bits, see [`~ElmoModel.quantize`].
@@ -119,8 +93,7 @@ class ElmoConfig(PreTrainedConfig):
     mix_layer_norm: Literal["sentence", "batch"] | None = None
     mix_l2: float | int = 0.0
     mix_dropout: float | int = 0.5
-    pooling: Literal["mean", "max", "first_last"] = "mean"
-    sentence_pairs: bool = False
+    head: str | dict | None = None
     freeze_bilm: bool | list | tuple | None = None
     int8_weights: bool = False
     card_data: dict | None = None
@@ -131,12 +104,19 @@ class ElmoConfig(PreTrainedConfig):
         if self.boundary_ids is None:
             # A vocabulary starts with <S> and </S>, and ids count from 1.
             self.boundary_ids = [1, 2] if self.word_input else [BEGIN_OF_SENTENCE_BYTE + 1, END_OF_SENTENCE_BYTE + 1]
+        _require_json(self.head)
         # Classes that somebody else added to a model stay; ours are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
-        if not IS_REMOTE_COPY:
-            # `pipeline` wants trust_remote_code for a config that names pipelines; the package brings its own.
-            kwargs["custom_pipelines"] = foreign_pipelines(kwargs.get("custom_pipelines"))
+        named = kwargs.get("custom_pipelines")
+        # `pipeline` wants trust_remote_code for a config that names pipelines; the package brings its own.
+        kwargs["custom_pipelines"] = Pipelines(named or {}) if IS_REMOTE_COPY else foreign_pipelines(named)
         super().__post_init__(**kwargs)
+
+    def __setattr__(self, name: str, value: Any):
+        # from_pretrained(head=...) first reads what is saved, and then sets this.
+        if name == "head" and value is not None:
+            value = _updated_head(self.__dict__.get("head"), value)
+        super().__setattr__(name, value)
 
     @property
     def num_directions(self) -> int:
@@ -245,6 +225,27 @@ def foreign_pipelines(custom_pipelines: dict | None) -> dict:
 def _as_list(value: Any) -> Any:
     """Tuples become lists, also inside: JSON knows only lists, and a saved config must equal the one in memory."""
     return [_as_list(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _updated_head(saved: str | dict | None, given: str | dict) -> str | dict:
+    """The head as given, on top of what is saved if it is of the same type."""
+    if saved is None or not isinstance(given, (str, dict)):
+        return given
+    saved, given = ({"type": head} if isinstance(head, str) else head for head in (saved, given))
+    if "type" not in saved or given.get("type", saved["type"]) == saved["type"]:
+        return {**saved, **given}
+    logger.warning_once(
+        f"`head` was {saved['type']!r} and is now {given['type']!r}: weights of the former are not used."
+    )
+    return given
+
+
+def _require_json(head: Any):
+    try:
+        same = json.loads(json.dumps(head)) == head
+    except (TypeError, ValueError):
+        same = False
+    _require(same, "head", head, "the name of a head, or a dictionary of its type and settings as JSON can hold them")
 
 
 def _require(condition: Any, name: str, found: Any, accepted: str):

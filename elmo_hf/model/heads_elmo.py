@@ -1,5 +1,9 @@
-"""The task heads: ElmoForTokenClassification and ElmoForSequenceClassification."""
+"""The task classes: what they share, ElmoForTokenClassification and ElmoForSequenceClassification.
 
+The networks on top, `config.head`, are in files of their own, head_*_elmo.py.
+"""
+
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,17 +13,39 @@ from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassif
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_elmo import ElmoConfig
+from .head_settings_elmo import head_dict, read_head
+from .hub_elmo import row_of
 from .modeling_elmo import ElmoModel, boundary_marks, token_mask, word_mask
 from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
 
 
-def _pipelines(impl: str, model: str, *tasks: str) -> dict[str, dict]:
-    return {task: {"impl": f"pipeline_elmo.{impl}", "pt": [model], "type": "text"} for task in tasks}
+@dataclass
+class HeadSizes:
+    """Sizes of the vectors that a head reads: of each token."""
+
+    input: int
+
+
+@dataclass
+class Read:
+    """One sentence of each row, as a head reads it.
+
+    Args:
+        x: (B, T, size), a vector for each position, dropout done.
+        mask: (B, T), True at the tokens of this sentence.
+        words: (B, T), True at its words: neither padding nor `<S>` and `</S>`.
+    """
+
+    x: torch.Tensor
+    mask: torch.Tensor
+    words: torch.Tensor
 
 
 class ElmoTaskModel(ElmoPreTrainedModel):
-    """What every head shares: a biLM that is frozen unless asked otherwise, dropout after the mix, and the loss."""
+    """What every task class shares: a biLM that is frozen unless asked otherwise, dropout after the mix, the head that
+    `config.head` names, and the loss.
+    """
 
     freezes_by_default = True
     # The Trainer hands `num_items_in_batch` to forward.
@@ -28,8 +54,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
         self.num_labels = config.num_labels
+        name, head_class, self.head_settings = read_head(config.head, row_of(type(self)).name)
+        config.head = head_dict(name, self.head_settings)
         self.elmo = ElmoModel(config)
         self.dropout = nn.Dropout(config.mix_dropout)
+        self.classifier = head_class(config, self.head_settings, HeadSizes(config.hidden_size))
 
     def mix_penalty(self) -> torch.Tensor | float:
         """The penalties of all mixes in the model, its own and those of the head."""
@@ -49,7 +78,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
 
 class ElmoForTokenClassification(ElmoTaskModel):
-    """An ELMo that labels every token: one linear layer on the mix, as for part-of-speech tags or entities.
+    """An ELMo that labels every token, as with parts of speech or entities: one linear layer on the mix, or the
+    network that `config.head` names.
 
     Example:
 
@@ -64,13 +94,8 @@ class ElmoForTokenClassification(ElmoTaskModel):
     ```
     """
 
-    custom_pipelines = _pipelines(
-        "ElmoTokenClassificationPipeline", "AutoModelForTokenClassification", "token-classification", "ner"
-    )
-
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
     @can_return_tuple
@@ -92,10 +117,12 @@ class ElmoForTokenClassification(ElmoTaskModel):
             num_items_in_batch: labels in all the batches of one step, when gradients are accumulated.
         """
         self.check_keywords(keywords)
+        mask = token_mask(input_ids, attention_mask, inputs_embeds)
         output = self.elmo(
             input_ids, attention_mask, inputs_embeds, output_hidden_states=output_hidden_states, **keywords
         )
-        logits = self.classifier(self.dropout(output.last_hidden_state))  # (B, T, num_labels)
+        words = word_mask(self.config, mask, input_ids)
+        logits = self.classifier.logits(Read(self.dropout(output.last_hidden_state), mask, words))
         loss = None
         if labels is not None:
             if labels.shape != logits.shape[:2]:
@@ -108,17 +135,18 @@ class ElmoForTokenClassification(ElmoTaskModel):
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
-    """An ELMo that labels a sentence, or with `config.sentence_pairs` two of them.
+    """An ELMo that labels a sentence, or two of them.
 
-    A sentence's vector is pooled over its words (`config.pooling`); `<S>` and `</S>` do not count. The two
-    sentences of a pair are read apart, each from a fresh state, and compared as `[u; v; |u - v|; u * v]`.
+    The linear head pools a sentence's words (`head={"pooling": "max"}`); `<S>` and `</S>` do not count. The two
+    sentences of a pair (`head={"sentence_pairs": True}`) are read apart, each from a fresh state, and compared as
+    `[u; v; |u - v|; u * v]`.
 
     Example:
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoTokenizer
     >>> sizes = dict(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
-    >>> model = ElmoForSequenceClassification(ElmoConfig(**sizes, sentence_pairs=True, num_labels=3)).eval()
+    >>> model = ElmoForSequenceClassification(ElmoConfig(**sizes, head={"sentence_pairs": True}, num_labels=3)).eval()
     >>> batch = ElmoTokenizer()(["A man sleeps ."], ["Nobody sleeps ."], return_tensors="pt")
     >>> tuple(model(**batch).logits.shape)
     (1, 3)
@@ -126,17 +154,14 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     ```
     """
 
-    custom_pipelines = _pipelines(
-        "ElmoTextClassificationPipeline",
-        "AutoModelForSequenceClassification",
-        "text-classification",
-        "sentiment-analysis",
-    )
-
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size * (4 if config.sentence_pairs else 1), config.num_labels)
         self.post_init()
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether the head compares two sentences in place of reading one."""
+        return self.head_settings.sentence_pairs
 
     @can_return_tuple
     def forward(
@@ -170,10 +195,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         rows = torch.cat(segments)  # (sentences * B, T)
         output = self.elmo(ids, rows, vectors, output_hidden_states=output_hidden_states, **keywords)
         words = word_mask(self.config, rows, ids)
-        pooled = pool_words(
-            self.dropout(output.last_hidden_state), words, self.config.pooling, self.config.num_directions
-        )
-        logits = self.classifier(_compare(*pooled.chunk(count)))  # (B, num_labels)
+        parts = zip(self.dropout(output.last_hidden_state).chunk(count), segments, words.chunk(count), strict=True)
+        logits = self.classifier.logits(*(Read(*part) for part in parts))  # (B, num_labels)
         loss = None if labels is None else self.task_loss(self._losses(logits, labels), num_items_in_batch)
         hidden_states = output.hidden_states
         if hidden_states is not None:
@@ -185,7 +208,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         self, mask: torch.Tensor, input_ids: torch.Tensor | None, token_type_ids: torch.Tensor | None
     ) -> list[torch.Tensor]:
         """The mask (B, T) of each sentence: one, or two of a pair."""
-        pairs = self.config.sentence_pairs
+        pairs = self.reads_pairs
         if token_type_ids is not None:
             second = mask & token_type_ids.bool()
         elif not pairs:
@@ -203,7 +226,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             if wrong:
                 found, wanted = ("one sentence", "two") if pairs else ("a pair of sentences", "one")
                 raise ValueError(
-                    f"Row {wrong[0]} holds {found}, but this model reads {wanted}: config.sentence_pairs is {pairs}. "
+                    f"Row {wrong[0]} holds {found}, but this model reads {wanted}, as its head says: "
                     "tokenizer(first, second) makes pairs, tokenizer(text) single sentences."
                 )
         return [mask & ~second, second] if pairs else [mask]
@@ -226,50 +249,6 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         return loss(logits.float(), wanted, reduction="none")
 
 
-def pool_words(x: torch.Tensor, words: torch.Tensor, pooling: str = "mean", num_directions: int = 2) -> torch.Tensor:
-    """One vector for each sentence.
-
-    Args:
-        x: (B, T, size), a vector for each position, the forward half first.
-        words: (B, T), 1 at the words: neither at padding nor at `<S>` and `</S>`.
-        pooling: `"mean"` of the words, `"max"` of each dimension, or `"first_last"`: the forward half of the last
-            word, which has read the whole sentence, and the backward half of the first.
-        num_directions: 1 if `x` is all forward.
-
-    Returns:
-        (B, size); zeros for a sentence without words.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import pool_words
-    >>> x, words = torch.arange(6.0).view(1, 3, 2), torch.tensor([[1, 1, 0]])
-    >>> [pool_words(x, words, pooling).tolist() for pooling in ("mean", "max", "first_last")]
-    [[[1.0, 2.0]], [[2.0, 3.0]], [[2.0, 1.0]]]
-
-    ```
-    """
-    here = words.bool()[..., None]  # (B, T, 1)
-    if pooling == "mean":
-        return torch.where(here, x, 0.0).sum(1) / here.sum(1).clamp(min=1)
-    if pooling == "max":
-        # One more row, so that there is a maximum of no words too.
-        lowest = F.pad(torch.where(here, x, -torch.inf), (0, 0, 0, 1), value=-torch.inf)  # (B, T + 1, size)
-        return torch.where(here.any(1), lowest.amax(1), 0.0)
-    if pooling == "first_last":
-        first = here & (here.cumsum(1) == 1)
-        last = here & (here.flip(1).cumsum(1).flip(1) == 1)
-        ends = zip(x.chunk(num_directions, -1), (last, first), strict=False)
-        return torch.cat([torch.where(end, half, 0.0).sum(1) for half, end in ends], -1)
-    raise ValueError(f"`pooling` is {pooling!r}; accepted are 'mean', 'max' and 'first_last'.")
-
-
-def _compare(u: torch.Tensor, v: torch.Tensor | None = None) -> torch.Tensor:
-    """What the classifier reads: a sentence's vector, or two and how they differ."""
-    return u if v is None else torch.cat([u, v, (u - v).abs(), u * v], -1)
-
-
 def _class_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Negative log likelihoods of the labels (...) under logits (..., num_labels), those of -100 left out."""
     chosen = labels != -100
@@ -279,4 +258,4 @@ def _class_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
 ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
 
-__all__ = ["ElmoForSequenceClassification", "ElmoForTokenClassification", "ElmoTaskModel", "pool_words"]
+__all__ = ["ElmoForSequenceClassification", "ElmoForTokenClassification", "ElmoTaskModel", "HeadSizes", "Read"]

@@ -1,10 +1,14 @@
 """The model card: what the README.md of a saved ELMo says."""
 
+import functools
 import os
+import sys
 from typing import Any
 
 from huggingface_hub import HfApi, ModelCard, ModelCardData
 from huggingface_hub.errors import EntryNotFoundError
+
+from .hub_elmo import PAIR, SAVED, SENTENCE, Saved, heads_of, row_of
 
 CITATION = """@inproceedings{peters-etal-2018-deep,
     title = "Deep Contextualized Word Representations",
@@ -16,34 +20,8 @@ CITATION = """@inproceedings{peters-etal-2018-deep,
     doi = "10.18653/v1/N18-1202",
 }"""
 
-VECTORS = """```python
-import torch
-from transformers import AutoModel, AutoTokenizer
-
-name = "{name}"
-tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
-model = AutoModel.from_pretrained(name, trust_remote_code=True)
-
-sentences = [["A", "first", "sentence", "."], ["Another", "one"]]
-batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
-with torch.no_grad():
-    output = model(**batch, output_hidden_states=True)
-print(output.last_hidden_state.shape)  # one vector per token, the boundaries <S> and </S> included
-```
-"""
-
-PIPELINE = """```python
-from transformers import pipeline
-
-classify = pipeline("{task}", model="{name}", trust_remote_code=True)
-print(classify({example}))
-```
-"""
-TASKS = {
-    "ElmoModel": "feature-extraction",
-    "ElmoForTokenClassification": "token-classification",
-    "ElmoForSequenceClassification": "text-classification",
-}
+# The heading under which a Trainer tells how it trained.
+TRAINING_SECTION = "## Training procedure"
 
 CARD = """---
 {metadata}
@@ -56,7 +34,9 @@ vectors that depend on the sentence (Peters et al. 2018, *Deep contextualized wo
 
 ## Use
 
-{use}
+```python
+{use}```
+
 With `pip install elmo-hf` and `import elmo_hf`, `trust_remote_code` is not needed.
 
 ## Sizes
@@ -87,10 +67,10 @@ def model_card(model: Any, name: str) -> str:
     """The text of the card of `model`, to be loaded as `name`."""
     config = model.config
     data = config.card_data or {}
-    task = TASKS.get(type(model).__name__)
+    row = row_of(type(model)) or SAVED[0]
     metadata = ModelCardData(
         library_name="transformers",
-        pipeline_tag=task,
+        pipeline_tag=row.task,
         tags=["elmo"],
         license=data.get("license"),
         language=data.get("language"),
@@ -104,7 +84,7 @@ def model_card(model: Any, name: str) -> str:
     return CARD.format(
         metadata=metadata.to_yaml(),
         title=os.path.basename(os.path.normpath(name)),
-        use=_use(task, name, config),
+        use=_use(row, name, model),
         inputs="words" if config.word_input else "characters",
         parameters=sum(p.numel() for p in model.parameters()),
         hidden_size=config.hidden_size,
@@ -120,12 +100,12 @@ def model_card(model: Any, name: str) -> str:
     )
 
 
-def _use(task: str | None, name: str, config: Any) -> str:
-    if task not in ("token-classification", "text-classification"):
-        return VECTORS.format(name=name)
-    pair = task == "text-classification" and config.sentence_pairs
-    example = '{"text": "A first sentence.", "text_pair": "Another one."}' if pair else '"A first sentence."'
-    return PIPELINE.format(task=task, name=name, example=example)
+def _use(row: Saved, name: str, model: Any) -> str:
+    head = heads_of(row.name).get((model.config.head or {}).get("type")) if heads_of(row.name) else None
+    example = (head and head.example) or row.example
+    if getattr(model, "reads_pairs", False) and example == SENTENCE:
+        example = PAIR
+    return example.format(task=row.task, name=name)
 
 
 def write_card(model: Any, folder: str | os.PathLike):
@@ -134,6 +114,54 @@ def write_card(model: Any, folder: str | os.PathLike):
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8") as file:
             file.write(model_card(model, os.fspath(folder)))
+
+
+def keep_card_in_trainer():
+    """Lets a Trainer that has an ELMo add to its card in place of writing another one over it.
+
+    `Trainer.create_model_card` has no hook for what it writes; it is wrapped, where a Trainer is in use, and does for
+    other models what it did.
+    """
+    module = sys.modules.get("transformers.trainer")
+    trainer_class = getattr(module, "Trainer", None)
+    if trainer_class is None or hasattr(trainer_class.create_model_card, "adds_to_elmo_cards"):
+        return
+    written_by_trainer = trainer_class.create_model_card
+
+    @functools.wraps(written_by_trainer)
+    def create_model_card(self: Any, *args: Any, **kwargs: Any):
+        written_by_trainer(self, *args, **kwargs)
+        config = getattr(self.model, "config", None)
+        if getattr(config, "model_type", None) == "elmo" and self.is_world_process_zero():
+            path = os.path.join(self.args.output_dir, "README.md")
+            name = self.hub_model_id or self.args.hub_model_id or self.args.output_dir
+            add_training_facts(model_card(self.accelerator.unwrap_model(self.model), name), path)
+
+    create_model_card.adds_to_elmo_cards = True
+    trainer_class.create_model_card = create_model_card
+
+
+def add_training_facts(card_text: str, path: str | os.PathLike):
+    """Puts the card of a model in place of what a Trainer wrote to `path`, and the Trainer's facts behind it."""
+    written, card = ModelCard.load(path), ModelCard(card_text)
+    for key, value in written.data.to_dict().items():
+        if key == "tags":
+            card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *value]))
+        elif key not in card.data.to_dict():
+            card.data[key] = value
+    lines = written.text.splitlines()
+    begin = lines.index(TRAINING_SECTION) if TRAINING_SECTION in lines else len(lines)
+    results = _results(lines[:begin])
+    facts = "\n".join(["## Training", "", *results, *lines[begin + 1 :]]).strip()
+    before, heading, after = card.text.partition("## Citation")
+    card.text = f"{before}{facts}\n\n{heading}{after}"
+    card.save(path)
+
+
+def _results(lines: list[str]) -> list[str]:
+    """What a Trainer says above its own section: the scores on the evaluation set."""
+    found = [line for line in lines if line.startswith("- ")]
+    return ["Results on the evaluation set:", "", *found, ""] if found else []
 
 
 def put_card_on_hub(model: Any, repo_id: str, token: str | bool | None = None, private: bool | None = None):

@@ -5,18 +5,48 @@ from typing import Any
 
 import numpy as np
 from transformers import Pipeline, TextClassificationPipeline, TokenClassificationPipeline
+from transformers.pipelines import PIPELINE_REGISTRY, _resolve_impl
 from transformers.pipelines.token_classification import AggregationStrategy
 
+from .hub_elmo import SAVED
+from .overriding_elmo import overrides
 
+
+class PipelineOfTask:
+    """What transformers' registry holds for a task: an ELMo gets its pipeline, and any other model what was there.
+
+    A class registered in place of transformers' own would be built for every model of the task, and its files saved
+    with each. This stands before what was registered, and passes on all that is asked of it.
+    """
+
+    def __init__(self, ours: type[Pipeline], theirs: type[Pipeline] | str):
+        self.ours, self.theirs = ours, theirs
+
+    def __call__(self, model: Any = None, **kwargs: Any) -> Pipeline:
+        is_elmo = model is not None and model.config.model_type == "elmo"
+        return (self.ours if is_elmo else self._registered())(model=model, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("ours", "theirs") or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._registered(), name)
+
+    def _registered(self) -> type[Pipeline]:
+        # Without an import of every pipeline, transformers names them by strings.
+        return _resolve_impl(self.theirs)
+
+
+def register_pipelines():
+    """Makes `pipeline` build the classes here for an ELMo; twice is as good as once."""
+    for row in SAVED:
+        task = PIPELINE_REGISTRY.supported_tasks.get(row.task)
+        if row.pipeline is not None and task is not None and not isinstance(task["impl"], PipelineOfTask):
+            task["impl"] = PipelineOfTask(globals()[row.pipeline], task["impl"])
+
+
+@overrides("check_model_type")
 class ElmoPipeline(Pipeline):
-    """What the pipelines here share: they stand in for transformers' own, but only for an ELMo."""
-
-    def __new__(cls, model: Any = None, **kwargs: Any):
-        # With the package installed, `pipeline` builds this class for every model of the task.
-        if model is not None and model.config.model_type != "elmo":
-            stock = cls.__mro__[cls.__mro__.index(ElmoPipeline) + 1]
-            return stock(model=model, **kwargs)
-        return super().__new__(cls)
+    """What the pipelines here share."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -31,6 +61,7 @@ class ElmoTextClassificationPipeline(ElmoPipeline, TextClassificationPipeline):
     """`pipeline("text-classification")` for an ELMo; a pair is `{"text": ..., "text_pair": ...}`."""
 
 
+@overrides("preprocess", "postprocess", "gather_pre_entities")
 class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline):
     """`pipeline("token-classification")` for an ELMo, whose tokens are whole words.
 
@@ -115,4 +146,4 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
         return words
 
 
-__all__ = ["ElmoTextClassificationPipeline", "ElmoTokenClassificationPipeline"]
+__all__ = ["ElmoTextClassificationPipeline", "ElmoTokenClassificationPipeline", "register_pipelines"]

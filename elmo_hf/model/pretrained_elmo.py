@@ -2,20 +2,24 @@
 
 import math
 import os
+import stat
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import logging
+from transformers.utils import CONFIG_NAME, logging
 
 from .configuration_elmo import ElmoConfig, foreign_pipelines
 from .fast_engine_elmo import check_engine, describe
 from .fast_products_elmo import forget
+from .hub_elmo import pipelines_of, row_of
 from .lstm_elmo import ElmoLstmLayer
-from .model_card_elmo import put_card_on_hub, write_card
+from .model_card_elmo import keep_card_in_trainer, put_card_on_hub, write_card
+from .overriding_elmo import overrides
 from .scalar_mix_elmo import ElmoScalarMix
 
 logger = logging.get_logger(__name__)
@@ -25,6 +29,7 @@ WITHOUT_ATTENTION = ("output_attentions", "position_ids", "head_mask")
 USUAL_KEYWORDS = (*WITHOUT_ATTENTION, "token_type_ids", "use_cache", "num_items_in_batch")
 
 
+@overrides("_init_weights", "post_init", "train", "resize_token_embeddings", "save_pretrained", "push_to_hub")
 class ElmoPreTrainedModel(PreTrainedModel):
     """What every ELMo class shares: initial weights, freezing, saving with a model card."""
 
@@ -37,8 +42,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$"]
     # What `config.freeze_bilm=None` means for this class.
     freezes_by_default = False
-    # What `config.custom_pipelines` says of a saved model of this class.
-    custom_pipelines: ClassVar[dict[str, dict]] = {}
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -117,6 +120,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self.train(self.training)
 
     def train(self, mode: bool = True):
+        if mode:
+            keep_card_in_trainer()
         super().train(mode)
         parts = self.base_model.bilm_parts()
         for part in self._frozen_parts():
@@ -260,18 +265,30 @@ class ElmoPreTrainedModel(PreTrainedModel):
             repo_id = kwargs.get("repo_id") or os.path.basename(os.path.normpath(save_directory))
             put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
         others = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
-        self.config.custom_pipelines = {**others, **self.custom_pipelines}
+        self.config.custom_pipelines = {**others, **pipelines_of(row_of(type(self)))}
         try:
             super().save_pretrained(save_directory, *args, **kwargs)
         finally:
             self.config.custom_pipelines = others
         if kwargs.get("is_main_process", True):
+            _readable_by_all(save_directory)
             write_card(self, save_directory)
+            keep_card_in_trainer()
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
         """As in transformers; a repository without a model card gets one."""
         put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
         return super().push_to_hub(repo_id, **kwargs)
+
+
+def _readable_by_all(folder: str | os.PathLike):
+    """Gives the weights the permissions of the config, which a umask has ruled; safetensors lets only the owner in."""
+    config = os.path.join(folder, CONFIG_NAME)
+    if os.path.exists(config):
+        permissions = stat.S_IMODE(os.stat(config).st_mode)
+        for path in Path(folder).glob("*.safetensors"):
+            if stat.S_IMODE(path.stat().st_mode) != permissions:
+                path.chmod(permissions)
 
 
 __all__ = ["ElmoPreTrainedModel"]

@@ -173,7 +173,7 @@ def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="`pooling` is 'sum'; accepted are 'mean', 'max' and 'first_last'"):
         pool_words(torch.zeros(1, 2, 2), torch.ones(1, 2), "sum")
     with pytest.raises(Exception, match="pooling"):
-        small(ElmoForSequenceClassification, pooling="sum")
+        small(ElmoForSequenceClassification, head={"pooling": "sum"})
 
 
 # -- sequence classification
@@ -182,7 +182,7 @@ def test_an_unknown_pooling_is_refused():
 @pytest.mark.parametrize("pooling", ["mean", "max", "first_last"])
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_a_sentence_is_pooled_over_its_words(pooling, bidirectional, classifier_inputs):
-    model = small(ElmoForSequenceClassification, pooling=pooling, bidirectional=bidirectional)
+    model = small(ElmoForSequenceClassification, head={"pooling": pooling}, bidirectional=bidirectional)
     seen = classifier_inputs(model)
     sentences = [*SENTENCES, []]
     for side in ("right", "left"):
@@ -200,15 +200,15 @@ def test_a_sentence_is_pooled_over_its_words(pooling, bidirectional, classifier_
 @pytest.mark.parametrize("mix_layer_norm", [None, "sentence"])
 @pytest.mark.parametrize("with_types", [True, False])
 def test_the_sentences_of_a_pair_are_read_apart(side, mix_layer_norm, with_types, classifier_inputs):
-    settings = {"pooling": "first_last", "mix_layer_norm": mix_layer_norm}
-    single = small(ElmoForSequenceClassification, **settings)
+    settings = {"mix_layer_norm": mix_layer_norm}
+    single = small(ElmoForSequenceClassification, head={"pooling": "first_last"}, **settings)
     vectors = classifier_inputs(single)
     for sentences in (SENTENCES, PARTNERS):
         single(**encode(sentences))
     u, v = vectors
     expected = torch.cat([u, v, (u - v).abs(), u * v], -1)
 
-    pairs = small(ElmoForSequenceClassification, sentence_pairs=True, **settings)
+    pairs = small(ElmoForSequenceClassification, head={"pooling": "first_last", "sentence_pairs": True}, **settings)
     pairs.elmo.load_state_dict(single.elmo.state_dict())
     seen = classifier_inputs(pairs)
     del seen[:]
@@ -225,14 +225,14 @@ def test_the_sentences_of_a_pair_are_read_apart(side, mix_layer_norm, with_types
 
 
 def test_a_pair_with_an_empty_side_has_a_vector():
-    model = small(ElmoForSequenceClassification, sentence_pairs=True)
+    model = small(ElmoForSequenceClassification, head={"sentence_pairs": True})
     logits = model(**encode([[], ["a"], []], [["b"], [], []])).logits
     assert torch.isfinite(logits).all()
 
 
 def test_pairs_and_single_sentences_are_not_confused():
     single = small(ElmoForSequenceClassification)
-    pairs = small(ElmoForSequenceClassification, sentence_pairs=True)
+    pairs = small(ElmoForSequenceClassification, head={"sentence_pairs": True})
     with pytest.raises(ValueError, match="Row 0 holds one sentence, but this model reads two"):
         pairs(**encode(SENTENCES))
     with pytest.raises(ValueError, match="Row 0 holds a pair of sentences, but this model reads one"):
@@ -246,7 +246,7 @@ def test_pairs_and_single_sentences_are_not_confused():
 
 
 def test_a_word_input_model_finds_the_second_sentence_too():
-    model = small(ElmoForSequenceClassification, word_input=True, vocab_size=6, sentence_pairs=True)
+    model = small(ElmoForSequenceClassification, word_input=True, vocab_size=6, head={"sentence_pairs": True})
     ids = torch.tensor([[1, 4, 5, 2, 1, 6, 2]])
     types = torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
     assert torch.equal(model(ids).logits, model(ids, token_type_ids=types).logits)
@@ -346,14 +346,14 @@ def test_labels_are_saved(tmp_path):
 @pytest.mark.parametrize(
     "settings, call",
     [
-        ({"head": ElmoForTokenClassification}, 'classify("A first sentence.")'),
-        ({"head": ElmoForSequenceClassification}, 'classify("A first sentence.")'),
-        ({"head": ElmoForSequenceClassification, "sentence_pairs": True}, '"text_pair": "Another one."'),
+        ({"model": ElmoForTokenClassification}, 'classify("A first sentence.")'),
+        ({"model": ElmoForSequenceClassification}, 'classify("A first sentence.")'),
+        ({"model": ElmoForSequenceClassification, "head": {"sentence_pairs": True}}, '"text_pair": "Another one."'),
     ],
 )
 def test_the_card_of_a_head_shows_its_pipeline_and_runs(settings, call, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    small(settings.pop("head"), **settings).save_pretrained("mine")
+    small(settings.pop("model"), **settings).save_pretrained("mine")
     ElmoTokenizer().save_pretrained("mine")
     card = (tmp_path / "mine/README.md").read_text()
     code = card.split("```python\n")[1].split("```")[0]

@@ -17,6 +17,7 @@ from transformers import (
     TokenClassificationPipeline,
     pipeline,
 )
+from transformers.pipelines import PIPELINE_REGISTRY
 
 from elmo_hf import (
     ElmoForSequenceClassification,
@@ -26,6 +27,8 @@ from elmo_hf import (
     ElmoTokenClassificationPipeline,
     ElmoTokenizer,
 )
+from elmo_hf.model.overriding_elmo import overrides
+from elmo_hf.model.pipeline_elmo import register_pipelines
 
 STRATEGIES = ["none", "simple", "first", "average", "max"]
 # What each of these words is; every other word is no entity.
@@ -158,7 +161,7 @@ def test_text_classification_of_sentences_and_pairs():
         scores = {one["label"]: one["score"] for one in found}
         np.testing.assert_allclose([scores["bad"], scores["good"]], expected.detach(), atol=1e-6)
 
-    pairs = small(ElmoForSequenceClassification, labels=["entailment", "other"], sentence_pairs=True)
+    pairs = small(ElmoForSequenceClassification, labels=["entailment", "other"], head={"sentence_pairs": True})
     classify = pipeline("text-classification", model=pairs, tokenizer=ElmoTokenizer())
     found = classify([{"text": "It rains .", "text_pair": "Water falls ."}] * 2, batch_size=2)
     expected = pairs(**ElmoTokenizer()(["It rains ."], ["Water falls ."], return_tensors="pt")).logits.softmax(-1)
@@ -167,7 +170,7 @@ def test_text_classification_of_sentences_and_pairs():
 
 def test_zero_shot_classification_with_a_model_of_pairs():
     labels = ["contradiction", "neutral", "entailment"]
-    model = small(ElmoForSequenceClassification, labels=labels, sentence_pairs=True)
+    model = small(ElmoForSequenceClassification, labels=labels, head={"sentence_pairs": True})
     classify = pipeline("zero-shot-classification", model=model, tokenizer=ElmoTokenizer())
     found = classify("The match ended in a draw .", candidate_labels=["sports", "cooking"])
     logits = [
@@ -189,21 +192,51 @@ def test_feature_extraction_gives_the_mix():
 # -- which pipeline is built
 
 
-def test_other_models_keep_their_own_pipeline():
+def bert():
     config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=ElmoTokenizer()._tokenizer, pad_token="<PAD>")
-    tag = pipeline("ner", model=BertForTokenClassification(config), tokenizer=tokenizer)
+    return BertForTokenClassification(config)
+
+
+def bert_tokenizer():
+    return PreTrainedTokenizerFast(tokenizer_object=ElmoTokenizer()._tokenizer, pad_token="<PAD>")
+
+
+def test_other_models_keep_their_own_pipeline():
+    tag = pipeline("ner", model=bert(), tokenizer=bert_tokenizer())
     assert type(tag) is TokenClassificationPipeline
     tag = pipeline("ner", model=small(ElmoForTokenClassification), tokenizer=ElmoTokenizer())
     assert type(tag) is ElmoTokenClassificationPipeline
     assert type(pickle.loads(pickle.dumps(tag))) is ElmoTokenClassificationPipeline
 
 
+def test_what_others_registered_is_built_for_other_models(monkeypatch):
+    """Importing the package, before or after, changes nothing for a model that is not an ELMo."""
+
+    class Theirs(TokenClassificationPipeline):
+        pass
+
+    task = PIPELINE_REGISTRY.supported_tasks["token-classification"]
+    monkeypatch.setitem(task, "impl", Theirs)
+    register_pipelines()
+    register_pipelines()
+    assert type(pipeline("ner", model=bert(), tokenizer=bert_tokenizer())) is Theirs
+    assert type(tagger()) is ElmoTokenClassificationPipeline
+    assert task["impl"].theirs is Theirs
+
+
+def test_a_method_that_transformers_has_no_longer_is_named():
+    with pytest.raises(ImportError, match="has no TokenClassificationPipeline.gather_words, which Mine replaces"):
+
+        @overrides("postprocess", "gather_words")
+        class Mine(TokenClassificationPipeline):
+            pass
+
+
 def test_a_saved_pipeline_is_loaded_by_task(tmp_path):
     model = small(ElmoForSequenceClassification, labels=["bad", "good"])
     pipeline("text-classification", model=model, tokenizer=ElmoTokenizer()).save_pretrained(tmp_path)
     named = json.loads((tmp_path / "config.json").read_text())["custom_pipelines"]
-    assert set(named) == {"text-classification", "sentiment-analysis"}
+    assert set(named) == {"text-classification"}
     assert (tmp_path / "pipeline_elmo.py").exists()
     for _ in range(2):
         again = pipeline("text-classification", model=str(tmp_path))
@@ -239,6 +272,11 @@ for task, strategy in (("ner", "simple"), ("token-classification", "none"), ("to
     entities[f"{task} {strategy}"] = rounded(tag("Hello, New York! It's me.", ignore_labels=[]))
 json.loads(tag.model.config.to_json_string())
 tag.save_pretrained("again")
+# Each checkpoint has one head, so the task need not be named.
+entities["no task"] = rounded(pipeline(model=tagger, **trust)("Hello, New York!"))
+entities["no task, pair"] = rounded([pipeline(model=classifier, **trust)({"text": "It rains .", "text_pair": "Yes"})])
+entities["other name"] = rounded([pipeline("sentiment-analysis", model=classifier, **trust)(
+    {"text": "It rains .", "text_pair": "Yes"})])
 entities["saved again"] = rounded(pipeline("ner", model="again", **trust)("Hello, New York!"))
 pair = {"text": "It rains .", "text_pair": "Water falls ."}
 entities["pair"] = rounded([pipeline("text-classification", model=classifier, **trust)(pair)])
@@ -279,7 +317,9 @@ def pushed(hub, tmp_path_factory):
     for name, model in {
         "tagger": small(ElmoForTokenClassification, labels=ENTITIES),
         "classifier": small(
-            ElmoForSequenceClassification, labels=["contradiction", "neutral", "entailment"], sentence_pairs=True
+            ElmoForSequenceClassification,
+            labels=["contradiction", "neutral", "entailment"],
+            head={"sentence_pairs": True},
         ),
         "base": small(ElmoModel),
     }.items():
@@ -317,6 +357,7 @@ def test_heads_and_pipelines_come_back_from_the_hub(hub, pushed, answers_with_pa
     words = [entity["word"] for entity in found["entities"]["token-classification none"]]
     assert words == ["Hello", ",", "New", "York", "!", "It", "'s", "me", "."]
     assert "pipeline_elmo.py" in hub.files("tester/base") and "heads_elmo.py" in hub.files("tester/base")
+    assert found["entities"]["other name"] == found["entities"]["no task, pair"]
 
 
 def test_they_come_back_without_the_package_too(hub, answers_with_package, tmp_path):

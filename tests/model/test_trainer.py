@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset
+from huggingface_hub import ModelCard
 from local_hub import LocalHub
 from small_models import ENTITIES, small
 from transformers import (
@@ -245,6 +246,7 @@ def test_collators_pad_rows_and_labels_on_the_same_side(side):
 PUSH = """
 import sys
 from datasets import Dataset
+from huggingface_hub import ModelCard
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments, pipeline
 from elmo_hf import ElmoForTokenClassification, ElmoTokenizer, encode_words
 
@@ -253,9 +255,10 @@ data = Dataset.from_dict({"tokens": [["Rome", "!"]], "labels": [["B-LOC", "O"]]}
 data = data.map(encode_words, batched=True, fn_kwargs={"tokenizer": tokenizer, "label2id": model.config.label2id})
 arguments = TrainingArguments("trained", max_steps=1, report_to="none", use_cpu=True, push_to_hub=True,
                               hub_model_id="tester/trained")
-trainer = Trainer(model, arguments, train_dataset=data, processing_class=tokenizer,
+trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data, processing_class=tokenizer,
                   data_collator=DataCollatorForTokenClassification(tokenizer))
 trainer.train()
+trainer.evaluate()
 trainer.push_to_hub()
 print(len(pipeline("ner", model="tester/trained")("Rome!", ignore_labels=[])))
 """
@@ -278,3 +281,24 @@ def test_the_trainer_pushes_a_model_that_loads(tmp_path):
         files = hub.files("tester/trained")
     assert {"config.json", "model.safetensors", "tokenizer.json", "heads_elmo.py", "pipeline_elmo.py"} <= files.keys()
     assert b"custom_pipelines" in files["config.json"]
+    card = ModelCard(files["README.md"].decode())
+    assert card.data.tags == ["elmo", "generated_from_trainer"] and card.data.pipeline_tag == "token-classification"
+    assert 'model="tester/trained"' in card.text and "N18-1202" in card.text
+    assert "## Training\n" in card.text and "- learning_rate: 5e-05" in card.text and "- Loss: " in card.text
+    assert "More information needed" not in card.text
+
+
+def test_a_trainers_card_adds_to_ours_and_other_models_have_theirs(tmp_path):
+    model = small(ElmoForTokenClassification, labels=ENTITIES)
+    run = trainer(model, tmp_path / "mine", max_steps=1)
+    run.train()
+    run.create_model_card(license="mit", tags="ner")
+    card = ModelCard.load(tmp_path / "mine" / "README.md")
+    assert card.data.license == "mit" and card.data.tags == ["elmo", "ner", "generated_from_trainer"]
+    assert "An ELMo: a deep bidirectional" in card.text and "- training_steps: 1" in card.text
+    run.create_model_card()
+    assert ModelCard.load(tmp_path / "mine" / "README.md").text.count("## Training\n") == 1
+
+    options = TrainingArguments(str(tmp_path / "linear"), report_to="none", use_cpu=True)
+    Trainer(torch.nn.Linear(1, 1), options).create_model_card(model_name="plain", finetuned_from="x", tasks=[])
+    assert "# plain" in (tmp_path / "linear" / "README.md").read_text()

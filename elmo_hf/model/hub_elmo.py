@@ -1,0 +1,180 @@
+"""The table of what can be saved and shared: Auto classes, pipelines, heads, and what the card of each shows.
+
+`auto_map`, the registrations, the pipelines of a saved model and its card are all derived from the rows below.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import transformers
+
+if TYPE_CHECKING:
+    # The Hub receives the files that relative imports reach. Naming every file here makes each save carry all of
+    # them, so that a base model can later be loaded as any other class.
+    from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
+    from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
+    from .configuration_elmo import ElmoConfig  # noqa: F401
+    from .fast_engine_elmo import engine_of  # noqa: F401
+    from .fast_int8_elmo import quantize_weight  # noqa: F401
+    from .fast_lstm_elmo import run_layer  # noqa: F401
+    from .fast_lstm_training_elmo import run_layers_trained  # noqa: F401
+    from .fast_products_elmo import linear_kept  # noqa: F401
+    from .fast_word_cache_elmo import WordCache  # noqa: F401
+    from .fast_words_elmo import distinct_words  # noqa: F401
+    from .head_linear_elmo import LinearTokens  # noqa: F401
+    from .head_settings_elmo import HeadSettings  # noqa: F401
+    from .heads_elmo import ElmoForTokenClassification  # noqa: F401
+    from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
+    from .lstm_elmo import ElmoBiLm  # noqa: F401
+    from .model_card_elmo import model_card  # noqa: F401
+    from .modeling_elmo import ElmoModel  # noqa: F401
+    from .overriding_elmo import overrides  # noqa: F401
+    from .pipeline_elmo import ElmoTokenClassificationPipeline  # noqa: F401
+    from .pretrained_elmo import ElmoPreTrainedModel  # noqa: F401
+    from .sampled_softmax_elmo import draw_words  # noqa: F401
+    from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
+    from .tokenization_elmo import ElmoTokenizer  # noqa: F401
+
+VECTORS = """import torch
+from transformers import AutoModel, AutoTokenizer
+
+name = "{name}"
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
+model = AutoModel.from_pretrained(name, trust_remote_code=True)
+
+sentences = [["A", "first", "sentence", "."], ["Another", "one"]]
+batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
+with torch.no_grad():
+    output = model(**batch, output_hidden_states=True)
+print(output.last_hidden_state.shape)  # one vector per token, the boundaries <S> and </S> included
+"""
+PIPELINE = """from transformers import pipeline
+
+classify = pipeline("{task}", model="{name}", trust_remote_code=True)
+print(classify(%s))
+"""
+SENTENCE = PIPELINE % '"A first sentence."'
+PAIR = PIPELINE % '{{"text": "A first sentence.", "text_pair": "Another one."}}'
+
+
+class Saved(NamedTuple):
+    """A class that can be saved.
+
+    Args:
+        name, module: the class and its file.
+        auto_class: the Auto class that loads it; None where transformers has none, and it is loaded by its name.
+        task: the task of the Hub, and of `pipeline` if there is a class for it.
+        aliases: other names that `pipeline` has for the task.
+        pipeline: the class in pipeline_elmo for the task, if transformers' own does not do.
+        example: the code on its card; `{name}` and `{task}` are filled in.
+    """
+
+    name: str
+    module: str
+    auto_class: str | None
+    task: str | None = None
+    aliases: tuple[str, ...] = ()
+    pipeline: str | None = None
+    example: str = VECTORS
+
+
+class Head(NamedTuple):
+    """A network that a task class can have on top: `head="name"` of the class `owner`."""
+
+    name: str
+    owner: str
+    module: str
+    class_name: str
+    example: str | None = None
+
+
+SAVED = (
+    Saved("ElmoModel", "modeling_elmo", "AutoModel", "feature-extraction"),
+    Saved("ElmoForPreTraining", "language_modeling_elmo", "AutoModelForPreTraining"),
+    Saved(
+        "ElmoForTokenClassification",
+        "heads_elmo",
+        "AutoModelForTokenClassification",
+        "token-classification",
+        ("ner",),
+        "ElmoTokenClassificationPipeline",
+        SENTENCE,
+    ),
+    Saved(
+        "ElmoForSequenceClassification",
+        "heads_elmo",
+        "AutoModelForSequenceClassification",
+        "text-classification",
+        ("sentiment-analysis",),
+        "ElmoTextClassificationPipeline",
+        SENTENCE,
+    ),
+)
+
+# The first of a class is what it has if `head` does not say.
+HEADS = (
+    Head("linear", "ElmoForTokenClassification", "head_linear_elmo", "LinearTokens"),
+    Head("linear", "ElmoForSequenceClassification", "head_linear_elmo", "LinearSentences"),
+)
+
+# What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
+AUTO_MAP: dict[str, Any] = {
+    "AutoConfig": "configuration_elmo.ElmoConfig",
+    "AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None],
+    **{row.auto_class: f"{row.module}.{row.name}" for row in SAVED if row.auto_class},
+}
+
+
+def saved_class(name: str) -> Saved | None:
+    """The row of a class; None for a class that has none, as one that a user derived."""
+    return next((row for row in SAVED if row.name == name), None)
+
+
+def row_of(model_class: type) -> Saved | None:
+    """The row of a class, or of the first of its bases that has one."""
+    return next(filter(None, (saved_class(base.__name__) for base in model_class.__mro__)), None)
+
+
+def heads_of(owner: str) -> dict[str, Head]:
+    """The heads of a task class by their names, the usual one first."""
+    return {head.name: head for head in HEADS if head.owner == owner}
+
+
+def load_class(module: str, name: str) -> Any:
+    """A class of one of the files beside this one, wherever they are: in the package or in a model's own copy."""
+    return getattr(importlib.import_module(f".{module}", __package__), name)
+
+
+def register_auto_classes():
+    """Makes transformers' Auto classes know every class of the table."""
+    config_class = load_class("configuration_elmo", "ElmoConfig")
+    transformers.AutoConfig.register("elmo", config_class, exist_ok=True)
+    tokenizer_class = load_class("tokenization_elmo", "ElmoTokenizer")
+    transformers.AutoTokenizer.register(config_class, tokenizer_class=tokenizer_class, exist_ok=True)
+    for row in SAVED:
+        if row.auto_class is not None:
+            auto_class = getattr(transformers, row.auto_class)
+            auto_class.register(config_class, load_class(row.module, row.name), exist_ok=True)
+
+
+def pipelines_of(row: Saved | None) -> dict[str, dict[str, Any]]:
+    """What `config.custom_pipelines` says of a saved model. One task only: `pipeline(model=...)` then finds it."""
+    if row is None or row.pipeline is None:
+        return {}
+    return {row.task: {"impl": f"pipeline_elmo.{row.pipeline}", "pt": [row.auto_class], "type": "text"}}
+
+
+class Pipelines(dict):
+    """Pipelines by task, found by another name of the task too: `"ner"` for `"token-classification"`."""
+
+    def _task(self, name: Any) -> Any:
+        return next((row.task for row in SAVED if name in row.aliases), name)
+
+    def __contains__(self, name: Any) -> bool:
+        return super().__contains__(name) or super().__contains__(self._task(name))
+
+    def __getitem__(self, name: Any) -> Any:
+        return super().__getitem__(name if super().__contains__(name) else self._task(name))
+
+
+__all__ = ["AUTO_MAP", "HEADS", "SAVED", "Head", "Pipelines", "Saved", "heads_of", "load_class", "pipelines_of"]
