@@ -1,5 +1,6 @@
 """ELMo for Hugging Face: deep contextualized word vectors from characters."""
 
+from .bundled import bundled_model
 from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
 from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
 from .model.configuration_elmo import ElmoConfig
@@ -47,6 +48,7 @@ __all__ = [
     "SentenceScore",
     "__version__",
     "align_labels",
+    "bundled_model",
     "byte_rows",
     "encode_words",
     "entity_metrics",

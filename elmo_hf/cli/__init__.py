@@ -9,6 +9,7 @@ from huggingface_hub.errors import StrictDataclassError
 from elmo_hf import __version__
 from elmo_hf.cli.analyse import analyse
 from elmo_hf.cli.convert import convert, export
+from elmo_hf.cli.demo import demo
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.pretrain import pretrain
 
@@ -39,6 +40,7 @@ def _main(
 
 for verb in (convert, export, perplexity, score, substitute, predict, pretrain):
     app.command(no_args_is_help=True)(verb)
+app.command()(demo)
 app.add_typer(analyse)
 
 

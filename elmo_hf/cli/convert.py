@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from elmo_hf.cli.models import AnyModel
+
 
 def convert(
     sources: Annotated[
@@ -88,7 +90,7 @@ def convert(
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A folder, or a repository of the Hub.")],
+    model: AnyModel,
     output_dir: Annotated[Path, typer.Argument(help="A new folder.")],
 ):
     """Write a model back as options.json and weights.hdf5, for the original programs.

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[str, typer.Argument(help="A folder, or a repository of the Hub, with a softmax over words.")]
+from elmo_hf.cli.models import LanguageModel
+
 Splitting = Annotated[
     str | None,
     typer.Option(help="How text becomes words: moses-en or whitespace. Not given: as saved with the model."),
@@ -17,7 +18,7 @@ Specials = Annotated[bool, typer.Option("--specials", help="Let <S>, </S> and <U
 
 
 def perplexity(
-    model: Model,
+    model: LanguageModel,
     files: Annotated[
         list[str], typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns in quotes; - is input.")
     ],
@@ -57,7 +58,7 @@ def perplexity(
 
 
 def score(
-    model: Model,
+    model: LanguageModel,
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -95,7 +96,7 @@ def score(
 
 
 def substitute(
-    model: Model,
+    model: LanguageModel,
     sentence: Annotated[str, typer.Argument(help="One sentence, in quotes.")],
     position: Annotated[int, typer.Argument(min=0, help="The word to replace, counted from 0.")],
     k: K = 10,
@@ -119,7 +120,7 @@ def substitute(
 
 
 def predict(
-    model: Model,
+    model: LanguageModel,
     text: Annotated[str, typer.Argument(help="A piece of text, in quotes.")],
     before: Annotated[bool, typer.Option("--before", help="The words before the text, not those after it.")] = False,
     k: K = 10,

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from elmo_hf.cli.models import find
+
 TEXT, MODEL, WORDS = "What to read", "What to train", "Vocabulary"
 LEARNING, RUN = "How to train", "The run"
 
@@ -52,7 +54,13 @@ def pretrain(
     ] = "small",
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="MODEL", help="A trained model to tune to this text.", rich_help_panel=MODEL),
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="A trained model to tune to this text; english is the one in the package.",
+            callback=find,
+            rich_help_panel=MODEL,
+        ),
     ] = None,
     freeze_steps: Annotated[
         int, typer.Option(min=0, help="Train only the softmax for so many steps at first.", rich_help_panel=MODEL)

@@ -39,7 +39,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _no_split_modules = ["ElmoLstmLayer"]
     # A mix that does not learn has no parameters: a checkpoint of a learned one still loads.
-    _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$"]
+    # Nor is a language model's softmax missed by a model without one.
+    _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$", r"^softmax\."]
     # What `config.freeze_bilm=None` means for this class.
     freezes_by_default = False
 

@@ -1,0 +1,52 @@
+"""`elmo-hf demo`: a minute with the bundled model."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmo_hf.cli.models import find
+
+
+def demo(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A language model of English: a folder, a repository of the Hub, or english (in the package).",
+            callback=find,
+        ),
+    ] = "english",
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the last part; needs matplotlib.")
+    ] = None,
+):
+    """Show what ELMo's vectors know: senses, neighbours, substitutes, surprise.
+
+    Example: elmo-hf demo --plot senses.png
+
+    Nothing is prepared: the model that comes with the package reads the sentences while you look on, and what it gets
+    wrong is shown too. The words of the last part, and their sentences, were written down before any model read them.
+    """
+    from transformers.utils import logging
+
+    from elmo_hf import ElmoScorer
+    from elmo_hf.bundled.demo import demonstration
+    from elmo_hf.bundled.reading import Reader
+
+    logging.disable_progress_bar()
+    start = time.perf_counter()
+    scorer = ElmoScorer.from_pretrained(model)
+    typer.echo(
+        f"{Path(model).name}: {scorer.model.num_parameters():,} parameters, {scorer.model.config.num_hidden_layers} "
+        f"layers over characters, vectors of {scorer.model.config.hidden_size}\n"
+    )
+    for line in demonstration(scorer):
+        typer.echo(line)
+    if plot is not None:
+        from elmo_hf.bundled.picture import plot_senses
+
+        plot_senses(Reader(scorer.model, scorer.tokenizer), plot)
+        typer.echo(f"{plot}: a picture of the last part")
+    typer.echo(f"All of it took {time.perf_counter() - start:.1f} s.")

@@ -1,0 +1,68 @@
+"""Makes the model that comes with the package from a finished training run.
+
+    python examples/english/bundle.py english elmo_hf/bundled/english
+
+The tensors are written as float16, which halves them, and config.json says float32, so that they load as float32: on
+a CPU computing in float16 would be slow. The files of code that a saved model carries are left out: the package has
+them. The run's history goes to measured/training.json, from which the card draws its curve.
+"""
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+
+from elmo_hf import ElmoForPreTraining, ElmoTokenizer
+
+TRAINING = Path(__file__).resolve().parent / "measured" / "training.json"
+LARGEST_FOLDER = 20e6
+
+
+def bundle(run: Path, output: Path):
+    """Writes weights, configuration, tokenizer and vocabulary of a saved model; replaces what stood there."""
+    model, tokenizer = ElmoForPreTraining.from_pretrained(run), ElmoTokenizer.from_pretrained(run)
+    largest = max(float(value.abs().max()) for value in model.state_dict().values())
+    if largest > torch.finfo(torch.float16).max:
+        raise ValueError(f"{run} has a weight of {largest:g}, which float16 cannot hold.")
+    with tempfile.TemporaryDirectory() as folder:
+        model.half().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        config["dtype"] = "float32"
+        (Path(folder) / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        kept = [path for path in sorted(Path(folder).iterdir()) if path.suffix not in (".py", ".md")]
+        size = sum(path.stat().st_size for path in kept)
+        if size > LARGEST_FOLDER:
+            raise ValueError(f"The model takes {size / 1e6:.1f} MB; accepted are at most {LARGEST_FOLDER / 1e6:.0f}.")
+        output.mkdir(parents=True, exist_ok=True)
+        for path in kept:
+            # Not as the temporary folder has it: everybody may read an installed file.
+            shutil.copyfile(path, output / path.name)
+    print(f"{output}: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB")
+
+
+def keep_history(run: Path):
+    """What the newest checkpoint remembers of the run: losses, and perplexities of the held-out mix."""
+    states = sorted(run.glob("checkpoint-*/trainer_state.json"), key=lambda path: int(path.parent.name.split("-")[1]))
+    if not states:
+        print(f"{run} has no checkpoint: {TRAINING.name} stays as it is")
+        return
+    state = json.loads(states[-1].read_text(encoding="utf-8"))
+    rows = [{name: row[name] for name in sorted(row) if name in KEPT} for row in state["log_history"]]
+    found = {"steps": state["max_steps"], "epochs": state["num_train_epochs"], "history": rows}
+    TRAINING.parent.mkdir(exist_ok=True)
+    TRAINING.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+KEPT = ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "eval_perplexity", "after_perplexity")
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="The folder that elmo-hf pretrain wrote.")
+    parser.add_argument("output", type=Path, help="Where the model goes.")
+    given = parser.parse_args()
+    bundle(given.run, given.output)
+    keep_history(given.run)
