@@ -138,6 +138,21 @@ class ElmoConfig(PreTrainedConfig):
         """Names of the parts that can be frozen one by one."""
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
 
+    @classmethod
+    def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
+        found, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        kind = found.get("model_type")
+        if kind != cls.model_type:
+            holds = f"a model of the type {kind!r}" if kind else "no model: no config.json in it says what it is"
+            raise ValueError(
+                f"{pretrained_model_name_or_path} holds {holds}; accepted is an ELMo, as `elmo-hf convert` and "
+                "`elmo-hf pretrain` make them."
+            )
+        return found, rest
+
+    def validate_token_ids(self):
+        """Nothing: special tokens are rows of characters, or stand in `boundary_ids`; `vocab_size` counts words."""
+
     def validate_architecture(self):
         """Checks fields against each other; each message names the field, what was found and what is accepted."""
         for name in ("character_embedding_dim", "projection_size", "cell_size", "num_hidden_layers"):

@@ -1,0 +1,47 @@
+"""What a person can mend, said in a sentence and not in a traceback."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+import typer
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+
+MENDABLE = (ValueError, OSError, ImportError, MemoryError, StrictDataclassError, SafetensorError)
+
+
+def run(app: Callable[[], None]) -> NoReturn | None:
+    """Runs the command line; ends with exit code 1 and one message on the errors that a person can mend."""
+    try:
+        app()
+    except BrokenPipeError:
+        # Who reads the output has seen enough, as `head` does; Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except MENDABLE as error:
+        typer.echo(f"Error: {sentence(error)}", err=True)
+        raise SystemExit(1) from None
+
+
+def sentence(error: BaseException) -> str:
+    """The message of an error, with the file's name in front where the system names only a number.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.cli.errors import sentence
+    >>> sentence(PermissionError(13, "Permission denied", "notes.txt"))
+    'notes.txt: Permission denied.'
+
+    ```
+    """
+    if isinstance(error, OSError) and error.strerror and error.errno is not None:
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        return f"{' -> '.join(names)}: {error.strerror}." if names else f"{error.strerror}."
+    if isinstance(error, MemoryError):
+        return f"There is not enough memory. {error}".strip()
+    if isinstance(error, SafetensorError):
+        return f"The weights (model.safetensors) are broken and cannot be read: {error}."
+    return str(error).strip() or f"{type(error).__name__}."
