@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel
@@ -58,13 +59,14 @@ class LayerReader:
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
         """
+        device = choose_device(device)
         chosen = {} if splitting is None else {"splitting": splitting}
         tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
         # A language model as what it is: loaded as an ElmoModel its softmax would be reported as unexpected.
         architectures = ElmoConfig.from_pretrained(name, **kwargs).architectures or []
         model_class = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
         model = model_class.from_pretrained(name, dtype=torch.float32, **kwargs)
-        return cls(model.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
+        return cls(model.eval().to(device), tokenizer)
 
     def words(self, sentence: str | Sequence[str]) -> list[str]:
         """A sentence's words: split by the tokenizer if it is a string."""

@@ -4,12 +4,13 @@ import logging
 from typing import Annotated
 
 import typer
-from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf import __version__
 from elmo_hf.cli.analyse import analyse
 from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.demo import demo
+from elmo_hf.cli.errors import run
+from elmo_hf.cli.help import fill_lines
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.pretrain import pretrain
 
@@ -44,10 +45,9 @@ app.command()(demo)
 app.add_typer(analyse)
 
 
+fill_lines(app)
+
+
 def main():
     """Runs the command line; what a person can mend is a sentence, not a traceback."""
-    try:
-        app()
-    except (ValueError, OSError, ImportError, StrictDataclassError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise SystemExit(1) from None
+    run(app)

@@ -1,6 +1,7 @@
 """The verbs that use a language model: `elmo-hf perplexity`, `score`, `substitute`, `predict`."""
 
 import sys
+from itertools import chain, islice
 from typing import Annotated
 
 import typer
@@ -20,7 +21,8 @@ Specials = Annotated[bool, typer.Option("--specials", help="Let <S>, </S> and <U
 def perplexity(
     model: LanguageModel,
     files: Annotated[
-        list[str], typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns in quotes; - is input.")
+        list[str],
+        typer.Argument(help="Text, a sentence a line; also packed (.gz, .xz, .zst), and patterns; - is input."),
     ],
     streams: Annotated[
         int | None,
@@ -62,7 +64,7 @@ def score(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Text, a sentence a line; also .gz, .xz, and patterns in quotes. Not given: standard input."
+            help="Text, a sentence a line; also packed (.gz, .xz, .zst), and patterns. Not given: standard input."
         ),
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="A line for each word in place of each sentence.")] = False,
@@ -83,10 +85,12 @@ def score(
 
     scorer = ElmoScorer.from_pretrained(model, splitting, device, batch_size)
     directions = ("forward", "backward", "both") if scorer.model.config.bidirectional else ("forward",)
-    _print_row("sentence", *directions, "word" if words else "words")
     # A bar between the lines of a table would help nobody.
     lines = read_lines(files or "-", errors, progress=not sys.stdout.isatty())
-    for number, found in enumerate(scorer.score_stream(lines), 1):
+    scores = scorer.score_stream(lines)
+    first = list(islice(scores, 1))  # what cannot be read is said before the table begins
+    _print_row("sentence", *directions, "word" if words else "words")
+    for number, found in enumerate(chain(first, scores), 1):
         each = [getattr(found, name) for name in directions]
         if not words:
             _print_row(number, *(values.sum() for values in each), " ".join(found.tokens[1:-1]))
@@ -114,8 +118,9 @@ def substitute(
     from elmo_hf import ElmoScorer
 
     scorer = ElmoScorer.from_pretrained(model, splitting, device)
+    found = scorer.substitutes(sentence, position, k, specials)
     _print_row("score", "forward", "backward", "word")
-    for word, *scores in scorer.substitutes(sentence, position, k, specials):
+    for word, *scores in found:
         _print_row(*scores, word)
 
 
@@ -135,8 +140,9 @@ def predict(
     from elmo_hf import ElmoScorer
 
     scorer = ElmoScorer.from_pretrained(model, splitting, device)
+    found = (scorer.previous_words if before else scorer.next_words)(text, k, specials)
     _print_row("score", "word")
-    for one in (scorer.previous_words if before else scorer.next_words)(text, k, specials):
+    for one in found:
         _print_row(one.score, one.word)
 
 

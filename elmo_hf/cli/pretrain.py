@@ -20,7 +20,9 @@ def pretrain(
     ],
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Text, a sentence a line; names or patterns, also .gz and .xz.", show_default=False),
+        typer.Argument(
+            help="Text, a sentence a line; names or patterns, also packed (.gz, .xz, .zst).", show_default=False
+        ),
     ] = None,
     dataset: Annotated[
         str | None,

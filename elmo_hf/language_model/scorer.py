@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
@@ -106,6 +107,7 @@ class ElmoScorer:
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
         """
+        device = choose_device(device)
         config = ElmoConfig.from_pretrained(name, **kwargs)
         # Loading an ElmoModel as a language model would give it a random softmax.
         if "ElmoForPreTraining" not in (config.architectures or []):
@@ -114,7 +116,7 @@ class ElmoScorer:
         chosen = {} if splitting is None else {"splitting": splitting}
         tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
         model = ElmoForPreTraining.from_pretrained(name, **kwargs)
-        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer, batch_size)
+        return cls(model.to(device), tokenizer, batch_size)
 
     # -- how likely a sentence is
 

@@ -1,6 +1,7 @@
 """ElmoConfig: the sizes and choices of one ELMo."""
 
 import json
+import os
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
@@ -140,6 +141,9 @@ class ElmoConfig(PreTrainedConfig):
 
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
+        name = str(pretrained_model_name_or_path)
+        if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
+            raise OSError(f"There is no folder {name}, and no repository of the Hub has such a name.")
         found, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
         kind = found.get("model_type")
         if kind != cls.model_type:
