@@ -9,15 +9,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .fast_engine_elmo import packs
-from .fast_int8_elmo import ElmoInt8Linear
-from .fast_products_elmo import forget, kept
-from .fast_word_cache_elmo import WordCache
-from .fast_words_elmo import PADDING_CHARACTER, distinct_words, encode_words
+from .dispatch_elmo import has_fast_way
+from .int8_elmo import ElmoInt8Linear
+from .word_rows_elmo import PADDING_CHARACTER
 
 
 class ElmoHighway(nn.Module):
     """`y = s * relu(transform(x)) + (1 - s) * x` with the gate `s = sigmoid(carry(x))`."""
+
+    may_be_fused = True
 
     def __init__(self, size: int):
         super().__init__()
@@ -33,6 +33,8 @@ class ElmoHighway(nn.Module):
 class ElmoCharacterEncoder(nn.Module):
     """Rows of characters (B, T, C) -> token vectors (B, T, P)."""
 
+    may_be_fused = True
+
     engine = "auto"
     cached_words = 0
 
@@ -47,22 +49,11 @@ class ElmoCharacterEncoder(nn.Module):
         self.highways = nn.ModuleList(ElmoHighway(size) for _ in range(config.num_highway_layers))
         self.projection = nn.Linear(size, config.projection_size) if size != config.projection_size else None
 
+    @has_fast_way("encode")
     def forward(self, input_ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Vectors of all tokens, or with `mask` (B, T) of those it names; the others are then zero."""
-        if mask is None:
-            mask = torch.ones(input_ids.shape[:2], dtype=torch.bool, device=input_ids.device)
-        parts = [module for module in self.modules() if module is not self]
-        trained = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
-        kinds = TRAINABLE if trained else (*TRAINABLE, ElmoInt8Linear)
-        if not packs(self.engine, parts, kinds, [input_ids, mask]):
-            return torch.where(mask[..., None], self.encode(input_ids.flatten(0, 1)).unflatten(0, mask.shape), 0.0)
-        here = mask.flatten().nonzero().squeeze(1)  # (N,)
-        words, numbers = distinct_words(input_ids.flatten(0, 1)[here])
-        with torch.autocast(input_ids.device.type, enabled=False):
-            vectors = self._word_vectors(words, input_ids.device, trained)  # (words, P)
-        tokens = vectors.new_zeros(mask.numel(), vectors.shape[1])
-        tokens[here] = vectors[numbers.to(vectors.device)]
-        return tokens.unflatten(0, mask.shape)
+        vectors = self.encode(input_ids.flatten(0, 1)).unflatten(0, input_ids.shape[:2])
+        return vectors if mask is None else torch.where(mask[..., None], vectors, 0.0)
 
     def encode(self, rows: torch.Tensor) -> torch.Tensor:
         """The truth that every faster way is tested against: rows (N, C), all of them on all characters -> (N, P)."""
@@ -76,10 +67,6 @@ class ElmoCharacterEncoder(nn.Module):
     def activation(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x) if self.config.character_cnn_activation == "relu" else torch.tanh(x)
 
-    def train(self, mode: bool = True):
-        forget(self)
-        return super().train(mode)
-
     def quantize(self):
         """Puts the large weights, those after the convolutions, into eight bits, for inference."""
         for highway in self.highways:
@@ -87,23 +74,13 @@ class ElmoCharacterEncoder(nn.Module):
         if self.projection is not None:
             self.projection = ElmoInt8Linear(self.projection)
 
-    def _word_vectors(self, words: list[bytes], device: torch.device, trained: bool) -> torch.Tensor:
-        if trained:
-            forget(self)
-            return encode_words(self, words, device)
-        with torch.no_grad():
-            if not self.cached_words:
-                return encode_words(self, words, device)
-            weights = (*self.parameters(), *self.buffers())
-            cache = kept(self, "words", weights, lambda: WordCache(self.cached_words))
-            return cache.vectors(words, lambda missing: encode_words(self, missing, device))
-
-
-TRAINABLE = (nn.Embedding, nn.Conv1d, nn.ModuleList, nn.Linear, ElmoHighway)
-
 
 class ElmoWordEmbedding(nn.Module):
     """Word ids (B, T), 0 for no token and k + 1 for line k of the vocabulary -> token vectors (B, T, P)."""
+
+    may_be_fused = True
+
+    engine = "auto"
 
     def __init__(self, config: ElmoConfig):
         super().__init__()

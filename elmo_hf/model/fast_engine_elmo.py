@@ -6,10 +6,12 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from .fast_products_elmo import onednn_can
+from .fast_operators_elmo import int8_can, is_plain, is_untouched, onednn_can, transforms_are_active
 
 ENGINES = ("auto", "reference", "packed")
 VARIABLE = "ELMO_HF_ENGINE"
+# Modules of torch that are computed as parts of ours.
+KNOWN = (nn.Embedding, nn.Conv1d, nn.ModuleList, nn.Linear)
 
 
 def check_engine(name: str, where: str = "The engine") -> str:
@@ -26,47 +28,33 @@ def engine_of(asked: str) -> str:
     return "packed" if asked == "auto" else asked
 
 
-def packs(asked: str, modules: Iterable[nn.Module], kinds: tuple[type, ...], tensors: Iterable[torch.Tensor]) -> bool:
+def packs(asked: str, modules: Iterable[nn.Module], tensors: Iterable[torch.Tensor | None]) -> bool:
     """Whether modules may be computed in packed batches, without being called one by one.
 
-    Whatever has to see a module at work gets the reference: hooks, parts of other kinds than `kinds` (adapters,
-    parametrizations), tensors that are more than their numbers, compiling, tracing and function transforms.
+    Whatever has to see a module at work gets the reference: hooks, parts of other kinds (adapters, parametrizations),
+    tensors that are more than their numbers, tracing and function transforms.
     """
-    if engine_of(asked) == "reference" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if engine_of(asked) == "reference" or torch.jit.is_tracing() or transforms_are_active():
         return False
-    if torch._C._are_functorch_transforms_active():
-        return False
-    return all(map(_is_plain, tensors)) and all(type(module) in kinds and _is_untouched(module) for module in modules)
+    given = (tensor for tensor in tensors if tensor is not None)
+    return all(map(is_plain, given)) and all(_is_known(module) and is_untouched(module) for module in modules)
 
 
-def describe(asked: str, weight: torch.Tensor, cached_words: int = 0) -> str:
+def _is_known(module: nn.Module) -> bool:
+    # A class says so for itself: what derives from it may compute something else.
+    return type(module) in KNOWN or vars(type(module)).get("may_be_fused", False)
+
+
+def describe(asked: str, bilm: nn.Module, cached_words: int = 0) -> str:
     """One sentence on how a model computes at this moment."""
     if engine_of(asked) == "reference":
         return "reference: the plain loop over time, every token encoded."
+    layer, weight = bilm.forward_layers[0], next(bilm.parameters())
     way = "oneDNN with pre-packed weights" if onednn_can(weight.device, weight.dtype) else "torch"
+    type_name = str(weight.dtype).removeprefix("torch.")
+    if layer.quantized:
+        type_name = f"int8 weights, {type_name} between them,"
+        way = "oneDNN in eight bits" if int8_can(weight.device) else f"{way}, as floats"
     threads = f" and {torch.get_num_threads()} threads" if weight.device.type == "cpu" else ""
     words = f", up to {cached_words:,} words remembered" if cached_words else ""
-    type_name = str(weight.dtype).removeprefix("torch.")
     return f"packed: no work on padding, distinct words once, {type_name} on {weight.device} by {way}{threads}{words}."
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return type(tensor) in (torch.Tensor, nn.Parameter) and not tensor.is_meta
-
-
-def _is_untouched(module: nn.Module) -> bool:
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return (
-        not any(hooks)
-        and "forward" not in vars(module)
-        and all(_is_plain(parameter) for parameter in module._parameters.values() if parameter is not None)
-    )
-
-
-def _after_fork():
-    # OpenMP's threads do not come along into a forked process, which would wait for them for ever.
-    torch.set_num_threads(1)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

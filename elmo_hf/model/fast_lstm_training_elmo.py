@@ -12,87 +12,51 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from .fast_lstm_elmo import LayerProducts, Packing, cell_, cell_output, gate_bias
+from .fast_lstm_elmo import LayerProducts, Packed, cell_output, through_time
+from .fast_operators_elmo import sigmoid_backward, tanh_backward
+from .fast_packing_elmo import Packing
 from .fast_products_elmo import linear_once, weight_gradient
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
 
 Tensors = tuple[torch.Tensor | None, ...]
-# What one layer of one direction takes: x (N, P), h (B, P), c (B, H) and its four weights, the last of them or None.
-INPUTS = 7
 
 
-def run_layers_trained(
-    layers: Sequence["ElmoLstmLayer"], packing: Packing, *given: torch.Tensor
-) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """The same layer of each direction: x, h, c of each -> (y, last h, last c) of each, with gradients to all."""
-    flat = []
-    for number, layer in enumerate(layers):
-        flat += given[3 * number : 3 * number + 3]
-        flat += [layer.weight_input, layer.weight_recurrent, layer.bias, layer.weight_projection]
-    outputs = _LayerThroughTime.apply(packing, (layers[0].cell_clip, layers[0].projection_clip), *flat)
-    return [outputs[at : at + 3] for at in range(0, len(outputs), 3)]
+def run_layer_trained(
+    layer: "ElmoLstmLayer", packing: Packing, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor
+) -> Packed:
+    """As `run_layer`, with gradients to the three tensors and the four weights, of which the last may be None."""
+    weights = layer.weight_input, layer.weight_recurrent, layer.bias, layer.weight_projection
+    return _LayerThroughTime.apply(packing, (layer.cell_clip, layer.projection_clip), x, h, c, *weights)
 
 
 class _LayerThroughTime(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, packing: Packing, clips: tuple, *flat: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any,
+        packing: Packing,
+        clips: tuple[float | None, float | None],
+        x: torch.Tensor,
+        h: torch.Tensor,
+        c: torch.Tensor,
+        *weights: torch.Tensor | None,
+    ) -> Packed:
         ctx.packing, ctx.clips = packing, clips
-        groups = [flat[at : at + INPUTS] for at in range(0, len(flat), INPUTS)]
-        results = [_forward(packing, clips, *group) for group in groups]
+        kept = []
+        results = through_time(LayerProducts.once(weights, *clips), packing, x, h, c, kept)
+        gates, cells = zip(*kept, strict=True) if kept else ((), ())
         # All of it by save_for_backward: gradient checkpointing and in-place checks know only of that.
-        ctx.save_for_backward(*flat, *(tensor for outputs, steps in results for tensor in (outputs[0], *steps)))
-        return tuple(tensor for outputs, _ in results for tensor in outputs)
+        ctx.save_for_backward(x, h, c, *weights, results[0], *gates, *cells)
+        return results
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
-        saved, packing, clips = ctx.saved_tensors, ctx.packing, ctx.clips
-        count, steps = len(gradients) // 3, len(packing.sizes)
-        kept, results = saved[count * INPUTS :], []
-        for number in range(count):
-            group = saved[number * INPUTS : (number + 1) * INPUTS]
-            y, *of_steps = kept[number * (1 + 2 * steps) : (number + 1) * (1 + 2 * steps)]
-            needed = ctx.needs_input_grad[2 + number * INPUTS : 2 + (number + 1) * INPUTS]
-            given = gradients[3 * number : 3 * number + 3]
-            results += _backward(packing, clips, group, y, of_steps, given, needed)
-        return None, None, *results
-
-
-def _forward(
-    packing: Packing,
-    clips: tuple[float | None, float | None],
-    x: torch.Tensor,
-    h: torch.Tensor,
-    c: torch.Tensor,
-    weight_input: torch.Tensor,
-    weight_recurrent: torch.Tensor,
-    bias: torch.Tensor,
-    weight_projection: torch.Tensor | None,
-) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
-    """(y, last h, last c), and of every step the gates (n, 4H) and the cell (n, H), both as `cell_` leaves them."""
-    if not packing.sizes:
-        return (torch.zeros_like(x), h.clone(), c.clone()), []
-    products = LayerProducts(
-        linear_once(weight_input),
-        linear_once(weight_recurrent),
-        None if weight_projection is None else linear_once(weight_projection),
-    )
-    inner, bias = torch.promote_types(x.dtype, torch.float32), gate_bias(bias)
-    state, y, outputs, gates_kept, cells_kept = c.to(inner) * -2, h, [], [], []
-    for first, after in packing.blocks():
-        start, end = packing.starts[first], packing.starts[after - 1] + packing.sizes[after - 1]
-        for of_input in products.from_input(x[start:end], bias).split(packing.sizes[first:after]):  # (n, 4H)
-            size = of_input.shape[0]
-            gates = products.from_state.add_to(of_input, y[:size]).to(inner)
-            m = cell_(gates, state[:size], clips[0]).to(x.dtype)
-            y = m if products.project is None else products.project.clipped(m, clips[1])
-            outputs.append(y)
-            gates_kept.append(gates)
-            cells_kept.append(state[:size].clone())
-    y = torch.cat(outputs)
-    return (y, packing.last_outputs(y, h), (state * -0.5).to(c.dtype)), [*gates_kept, *cells_kept]
+        saved, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        *group, y = saved[:8]
+        of_steps = saved[8:]
+        return None, None, *_backward(ctx.packing, ctx.clips, group, y, of_steps, gradients, needed)
 
 
 def _backward(
@@ -114,7 +78,7 @@ def _backward(
     gates, cells = of_steps[: len(packing.sizes)], of_steps[len(packing.sizes) :]
     to_state = linear_once(weight_recurrent.t())
     to_cell = None if weight_projection is None else linear_once(weight_projection.t())
-    d_h, d_c = d_h.clone(), d_c.to(inner)
+    d_h, d_c = d_h.clone(), d_c.to(inner, copy=True)
     d_gates = x.new_empty(x.shape[0], 4 * c.shape[1], dtype=inner)
     d_projected = x.new_empty(x.shape)  # of the projection's result, before its clip
     first_cell = c.to(inner) * -2
@@ -148,18 +112,19 @@ def cell_backward_(
     `gates`, and the cell `before` and `after`, are as `cell_` leaves them (-2 times the state). `d_c` (n, H) comes in
     as the gradient of the true state after the step and is changed into that of the state before.
     """
-    sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
     i, half_j, f, o = gates.chunk(4, -1)
     d_i, d_j, d_f, d_o = d_gates.chunk(4, -1)
     squashed = torch.sigmoid(after).mul_(-2).add_(1)  # tanh of the state
-    sigmoid_backward.grad_input(d_m * squashed, o, grad_input=d_o)
-    d_c.add_(tanh_backward(d_m * o, squashed))
+    sigmoid_backward(d_m * squashed, o, d_o)
+    d_m = d_m * o
+    tanh_backward(d_m, squashed, d_m)
+    d_c.add_(d_m)
     if bound is not None:
         d_c.mul_(after.abs() < 2 * bound)
     j = half_j * 2
-    sigmoid_backward.grad_input(d_c * j, i, grad_input=d_i)
-    tanh_backward.grad_input(d_c * i, j, grad_input=d_j)
-    sigmoid_backward.grad_input((d_c * before).mul_(-0.5), f, grad_input=d_f)
+    sigmoid_backward(d_c * j, i, d_i)
+    tanh_backward(d_c * i, j, d_j)
+    sigmoid_backward((d_c * before).mul_(-0.5), f, d_f)
     d_c.mul_(f)
 
 

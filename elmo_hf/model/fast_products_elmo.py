@@ -6,7 +6,6 @@ these operators) multiplies by the weight itself.
 """
 
 import math
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +16,18 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from .fast_int8_elmo import Int8Product, dense_weight, int8_can, is_quantized
+from .fast_fork_elmo import lock
+from .fast_int8_elmo import Int8Product
+from .fast_operators_elmo import (
+    int8_can,
+    onednn_can,
+    pack_weight,
+    packed_add,
+    packed_clipped,
+    packed_linear,
+    version,
+)
+from .int8_elmo import dense_weight, is_quantized
 
 ROWS_AT_ONCE = 512
 SMALL = 2**20  # numbers of a weight
@@ -45,39 +55,27 @@ class OneDnnLinear:
 
     def __init__(self, weight: torch.Tensor):
         weight = weight.detach().contiguous()
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        self.packed = pack_weight(weight)
         # A call costs oneDNN ten microseconds before it begins: more than torch takes for one row and a small weight.
         self.plain = PlainLinear(weight) if weight.numel() <= SMALL else None
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, "none", [], "")
+        return packed_linear(x, self.packed, bias)
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         if self.plain is not None and len(x) == 1:
             return self.plain.add_to(other, x)
-        return torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, None, "add")
+        return packed_add(other, x, self.packed)
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
         if self.plain is not None and len(x) == 1:
             return self.plain.clipped(x, bound)
         if bound is None:
             return self(x)
-        return torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "hardtanh", [-float(bound), float(bound)], "")
+        return packed_clipped(x, self.packed, bound)
 
 
 Linear = PlainLinear | OneDnnLinear | Int8Product
-
-
-def onednn_can(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether oneDNN takes weights of this type on this device in its own order."""
-    if device.type != "cpu" or dtype not in (torch.float32, torch.bfloat16):
-        return False
-    if not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
-        return False
-    operators = torch.ops.mkldnn
-    if not (hasattr(operators, "_reorder_linear_weight") and hasattr(operators, "_linear_pointwise")):
-        return False
-    return dtype == torch.float32 or operators._is_mkldnn_bf16_supported()
 
 
 def linear_once(weight: torch.Tensor) -> Linear:
@@ -164,8 +162,7 @@ class _Source:
 
     @staticmethod
     def _mark(weight: torch.Tensor) -> tuple:
-        version = None if weight.is_inference() else weight._version
-        return version, weight.data_ptr(), weight.shape, weight.dtype, weight.device
+        return version(weight), weight.data_ptr(), weight.shape, weight.dtype, weight.device
 
     @staticmethod
     def _sample(weight: torch.Tensor) -> torch.Tensor:
@@ -179,12 +176,11 @@ class _Source:
 
 
 _kept: weakref.WeakKeyDictionary[nn.Module, dict[str, tuple[list[_Source], Any]]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
 
 
 def kept(owner: nn.Module, name: str, weights: tuple[torch.Tensor, ...], make: Callable[[], Any]) -> Any:
     """What `make` makes from the weights: the same object for as long as none of them has changed."""
-    with _lock:
+    with lock:
         entry = _kept.get(owner, {}).get(name)
     if entry is not None and len(entry[0]) == len(weights):
         if all(source.is_unchanged(weight) for source, weight in zip(entry[0], weights, strict=True)):
@@ -192,14 +188,14 @@ def kept(owner: nn.Module, name: str, weights: tuple[torch.Tensor, ...], make: C
     # Looked at before it is read: a change in between makes the next call look again.
     sources = [_Source(weight) for weight in weights]
     made = make()
-    with _lock:
+    with lock:
         _kept.setdefault(owner, {})[name] = (sources, made)
     return made
 
 
 def forget(owner: nn.Module):
     """Drops all that was made from weights of this module."""
-    with _lock:
+    with lock:
         _kept.pop(owner, None)
 
 
@@ -207,7 +203,7 @@ def _forget_trained(optimizer: Optimizer, *_: Any):
     if not _kept:
         return
     trained = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
-    with _lock:
+    with lock:
         for entries in _kept.values():
             for name in [name for name, (sources, _) in entries.items() if _any_of(trained, sources)]:
                 del entries[name]

@@ -1,9 +1,10 @@
 """Word vectors remembered from batch to batch: natural text repeats most of its words."""
 
-import threading
 from collections.abc import Callable
 
 import torch
+
+from .fast_fork_elmo import lock
 
 
 class WordCache:
@@ -15,14 +16,13 @@ class WordCache:
         self._words: list[bytes] = []  # by slot
         self._next = 0
         self._store: torch.Tensor | None = None  # (up to capacity, P)
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._slots)
 
     def vectors(self, words: list[bytes], encode: Callable[[list[bytes]], torch.Tensor]) -> torch.Tensor:
         """Distinct words -> (words, P); `encode` makes those that are not here."""
-        with self._lock:
+        with lock:
             slots = [self._slots.get(word) for word in words]
             known = [number for number, slot in enumerate(slots) if slot is not None]
             found = self._store[[slots[number] for number in known]] if known else None
@@ -30,7 +30,7 @@ class WordCache:
             return found
         missing = [number for number, slot in enumerate(slots) if slot is None]
         made = encode([words[number] for number in missing])
-        with self._lock:
+        with lock:
             self._remember([words[number] for number in missing][-self.capacity :], made[-self.capacity :])
         if found is None:
             return made

@@ -15,11 +15,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .fast_products_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear, weight_gradient
+from .word_rows_elmo import PADDING_CHARACTER
 
 if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder
 
-PADDING_CHARACTER = 261  # what fills a row after the end mark; row 0 of the embedding means "no token"
 # Windows of one product: its result, 4 MB in float32 at 2048 filters, should stay in the cache.
 WINDOWS_AT_ONCE = 512
 
@@ -63,7 +63,6 @@ def _encode_short(encoder: "ElmoCharacterEncoder", rows: torch.Tensor, lengths: 
         x = _StrongestWindows.apply(Windows(rows, lengths, widest(encoder)), embedding, _one_weight(weights))
         return steps(x)
     product = linear_kept(encoder, "convolutions", *weights, join=_one_weight)
-
     return steps(strongest_windows(Windows(rows, lengths, widest(encoder)), embedding, product))
 
 

@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .configuration_elmo import ElmoConfig  # noqa: F401
+    from .dispatch_elmo import has_fast_way  # noqa: F401
     from .fast_engine_elmo import engine_of  # noqa: F401
-    from .fast_int8_elmo import quantize_weight  # noqa: F401
+    from .fast_fork_elmo import settle  # noqa: F401
+    from .fast_int8_elmo import Int8Product  # noqa: F401
     from .fast_lstm_elmo import run_layer  # noqa: F401
-    from .fast_lstm_training_elmo import run_layers_trained  # noqa: F401
+    from .fast_lstm_training_elmo import run_layer_trained  # noqa: F401
+    from .fast_operators_elmo import onednn_can  # noqa: F401
+    from .fast_packing_elmo import Packing  # noqa: F401
     from .fast_products_elmo import linear_kept  # noqa: F401
+    from .fast_ways_elmo import WAYS  # noqa: F401
     from .fast_word_cache_elmo import WordCache  # noqa: F401
     from .fast_words_elmo import distinct_words  # noqa: F401
     from .head_linear_elmo import LinearTokens  # noqa: F401
     from .head_settings_elmo import HeadSettings  # noqa: F401
     from .heads_elmo import ElmoForTokenClassification  # noqa: F401
+    from .int8_elmo import quantize_weight  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
     from .lstm_elmo import ElmoBiLm  # noqa: F401
     from .model_card_elmo import model_card  # noqa: F401

@@ -1,11 +1,7 @@
 """The recurrence: LSTM cells with projection and clipping, forward and backward stacks.
 
-`lstm_reference` says what is computed. By default it is computed in packed batches, as fast_lstm_elmo (without
-gradients) and fast_lstm_training_elmo (with them) do it.
+`lstm_reference` says what is computed. By default fast_lstm_elmo computes it in packed batches.
 """
-
-import itertools
-from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -13,11 +9,8 @@ from torch.nn import functional as F
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_elmo import ElmoConfig
-from .fast_engine_elmo import packs
-from .fast_int8_elmo import dense_weight, is_quantized, quantize_weight
-from .fast_lstm_elmo import Packing, run_layer
-from .fast_lstm_training_elmo import run_layers_trained
-from .fast_products_elmo import forget
+from .dispatch_elmo import has_fast_way
+from .int8_elmo import dense_weight, is_quantized, quantize_weight
 
 # One pair (h, c) per layer: h (B, directions, P), c (B, directions, H).
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
@@ -25,6 +18,8 @@ States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 class ElmoLstmLayer(GradientCheckpointingLayer):
     """One layer of one direction. Gates are in the order input, candidate, forget, output."""
+
+    may_be_fused = True
 
     def __init__(self, config: ElmoConfig, skip: bool):
         super().__init__()
@@ -70,10 +65,6 @@ class ElmoLstmLayer(GradientCheckpointingLayer):
     def quantized(self) -> bool:
         return is_quantized(self, "weight_input")
 
-    def train(self, mode: bool = True):
-        forget(self)
-        return super().train(mode)
-
 
 def lstm_reference(
     layer: ElmoLstmLayer, x: torch.Tensor, mask: torch.Tensor, h: torch.Tensor, c: torch.Tensor, reverse: bool
@@ -92,6 +83,8 @@ def lstm_reference(
 
 class ElmoBiLm(nn.Module):
     """The stacks of both directions, which share nothing but their input."""
+
+    may_be_fused = True
 
     engine = "auto"
 
@@ -117,6 +110,7 @@ class ElmoBiLm(nn.Module):
         c = like.new_zeros(batch, directions, config.cell_size)
         return tuple((h, c) for _ in range(config.num_hidden_layers))
 
+    @has_fast_way("run_bilm")
     def forward(
         self,
         x_forward: torch.Tensor,
@@ -135,21 +129,6 @@ class ElmoBiLm(nn.Module):
             past_states = self.initial_states(x_forward.shape[0], x_forward)
         inputs = [x_forward, x_forward if x_backward is None else x_backward][: len(self.directions)]
         reverses = [False, x_backward is None][: len(self.directions)]
-        layers = [*itertools.chain(*self.directions)]
-        tensors = [*inputs, *itertools.chain(*past_states)]
-        if not _same_type(tensors, layers) or not packs(self.engine, layers, (ElmoLstmLayer,), tensors):
-            return self._plain(inputs, mask, reverses, past_states, dropout)
-        with torch.autocast(x_forward.device.type, enabled=False):
-            weights = itertools.chain(*(layer.parameters() for layer in layers))
-            trained = torch.is_grad_enabled() and any(t.requires_grad for t in itertools.chain(tensors, weights))
-            if trained and layers[0].quantized:
-                return self._plain(inputs, mask, reverses, past_states, dropout)
-            run = self._packed_trained if trained else self._packed
-            return run(inputs, Packing.of(mask), reverses, past_states, dropout)
-
-    def _plain(
-        self, inputs: list[torch.Tensor], mask: torch.Tensor, reverses: list[bool], past_states: States, dropout: float
-    ) -> tuple[tuple[torch.Tensor, ...], States]:
         outputs, states = [], []
         for direction, (stack, x, reverse) in enumerate(zip(self.directions, inputs, reverses, strict=True)):
             for layer, (h, c) in zip(stack, past_states, strict=True):
@@ -163,62 +142,6 @@ class ElmoBiLm(nn.Module):
             tuple(torch.stack(part, 1) for part in zip(*states[number::depth], strict=True)) for number in range(depth)
         )
         return layers, last
-
-    def _packed(
-        self, inputs: list[torch.Tensor], packing: Packing, reverses: list[bool], past_states: States, dropout: float
-    ) -> tuple[tuple[torch.Tensor, ...], States]:
-        """Without gradients. One direction after the other: each uses all threads in its products, which was faster
-        at every batch size than a thread for each direction."""
-        by_direction = []
-        with torch.no_grad():
-            for direction, (stack, x, reverse) in enumerate(zip(self.directions, inputs, reverses, strict=True)):
-                x, results = packing.pack(x, reverse), []
-                for layer, state in zip(stack, past_states, strict=True):
-                    x = F.dropout(x, dropout, layer.training)
-                    h, c = (part[:, direction].index_select(0, packing.rows) for part in state)
-                    y, h, c = run_layer(layer, x, packing, h, c)
-                    x = y + x if layer.skip else y
-                    results.append((x, h, c))
-                by_direction.append(results)
-            return _unpacked(zip(*by_direction, strict=True), packing, reverses)
-
-    def _packed_trained(
-        self, inputs: list[torch.Tensor], packing: Packing, reverses: list[bool], past_states: States, dropout: float
-    ) -> tuple[tuple[torch.Tensor, ...], States]:
-        """With gradients: the directions run side by side, layer by layer."""
-        by_layer, xs = [], [packing.pack(x, reverse) for x, reverse in zip(inputs, reverses, strict=True)]
-        for layers, (h, c) in zip(zip(*self.directions, strict=True), past_states, strict=True):
-            for layer in layers:
-                forget(layer)
-            xs = [F.dropout(x, dropout, layer.training) for layer, x in zip(layers, xs, strict=True)]
-            h, c = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
-            given, run = list(zip(xs, h, c, strict=True)), run_layers_trained
-            if layers[0].gradient_checkpointing and layers[0].training:
-                results = layers[0]._gradient_checkpointing_func(run, layers, packing, *itertools.chain(*given))
-            else:
-                results = run(layers, packing, *itertools.chain(*given))
-            xs = [y + x if layer.skip else y for layer, x, (y, _, _) in zip(layers, xs, results, strict=True)]
-            by_layer.append([(x, h, c) for x, (_, h, c) in zip(xs, results, strict=True)])
-        return _unpacked(by_layer, packing, reverses)
-
-
-def _unpacked(
-    by_layer: Iterable[Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]],
-    packing: Packing,
-    reverses: list[bool],
-) -> tuple[tuple[torch.Tensor, ...], States]:
-    """Packed (x, h, c) of each direction, layer after layer -> what ElmoBiLm returns."""
-    outputs, states = [], []
-    for results in by_layer:
-        xs, hs, cs = zip(*results, strict=True)
-        outputs.append(packing.unpack(xs, reverses))
-        states.append((packing.unsort(torch.stack(hs, 1)), packing.unsort(torch.stack(cs, 1))))
-    return tuple(outputs), tuple(states)
-
-
-def _same_type(tensors: list[torch.Tensor], layers: list[ElmoLstmLayer]) -> bool:
-    weight = layers[0].bias
-    return all(tensor.dtype == weight.dtype and tensor.device == weight.device for tensor in tensors)
 
 
 def _clip(x: torch.Tensor, bound: float | None) -> torch.Tensor:

@@ -10,6 +10,7 @@ from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
 from .configuration_elmo import ElmoConfig
+from .dispatch_elmo import has_fast_way
 from .lstm_elmo import ElmoBiLm, States
 from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
@@ -100,18 +101,39 @@ class ElmoModel(ElmoPreTrainedModel):
             keywords: what every model of transformers is called with, as `output_attentions`; an ELMo has none.
         """
         self.check_keywords(keywords)
-        tokens, mask = self.encode_tokens(input_ids, attention_mask, inputs_embeds)  # (B, T, P), (B, T)
-        self._check_states(past_states, tokens.shape[0])
-        layers, states = self.bilm(tokens, mask, past_states=past_states)
-        hidden_states = (torch.cat([tokens] * self.config.num_directions, -1), *layers)  # L + 1 times (B, T, hidden)
-        words = mask if self.scalar_mix.layer_norm is None else word_mask(self.config, mask, input_ids)
+        self._check_inputs(input_ids, attention_mask, inputs_embeds)
+        mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
+        self._check_states(past_states, mask.shape[0])
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
+        mixed, hidden_states, states = self.compute(input_ids, inputs_embeds, mask, past_states, output_hidden_states)
         return ElmoModelOutput(
-            last_hidden_state=self.scalar_mix(hidden_states, mask, words),
-            hidden_states=hidden_states if output_hidden_states else None,
+            last_hidden_state=mixed,
+            hidden_states=hidden_states,
             past_states=states if returns_states(use_cache, past_states) else None,
         )
+
+    @has_fast_way("compute")
+    def compute(
+        self,
+        input_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        mask: torch.Tensor,
+        past_states: States | None,
+        all_layers: bool,
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None, States]:
+        """Checked inputs -> the mix, the layers if they are asked for, and the states after the text."""
+        tokens = self._token_vectors(input_ids, inputs_embeds, mask)  # (B, T, P)
+        layers, states = self.bilm(tokens, mask, past_states=past_states)
+        hidden_states = (torch.cat([tokens] * self.config.num_directions, -1), *layers)  # L + 1 times (B, T, hidden)
+        return self.mix(hidden_states, mask, input_ids), hidden_states if all_layers else None, states
+
+    def mix(
+        self, hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, input_ids: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Layers (B, T, hidden_size) -> what the model's own mix makes of them."""
+        words = mask if self.scalar_mix.layer_norm is None else word_mask(self.config, mask, input_ids)
+        return self.scalar_mix(hidden_states, mask, words)
 
     def encode_tokens(
         self,
@@ -122,9 +144,14 @@ class ElmoModel(ElmoPreTrainedModel):
         """Checked inputs -> context-free token vectors (B, T, P), zero where masked, and the mask (B, T) as bool."""
         self._check_inputs(input_ids, attention_mask, inputs_embeds)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)
+        return self._token_vectors(input_ids, inputs_embeds, mask), mask
+
+    def _token_vectors(
+        self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, mask: torch.Tensor
+    ) -> torch.Tensor:
         if inputs_embeds is None:
-            return self.token_encoder(input_ids, mask), mask
-        return torch.where(mask[..., None], inputs_embeds, 0.0), mask
+            return self.token_encoder(input_ids, mask)
+        return torch.where(mask[..., None], inputs_embeds, 0.0)
 
     def _check_inputs(
         self,

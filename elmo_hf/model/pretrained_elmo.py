@@ -124,6 +124,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if mode:
             keep_card_in_trainer()
         super().train(mode)
+        for module in self.modules():
+            forget(module)  # single numbers that were set through `weight.data` show at the latest now
         parts = self.base_model.bilm_parts()
         for part in self._frozen_parts():
             for module in parts[part]:
@@ -185,13 +187,16 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
         ```
         """
-        self.base_model.bilm.engine = self.base_model.token_encoder.engine = check_engine(name)
+        check_engine(name)
+        for module in self.modules():
+            if hasattr(module, "may_be_fused"):
+                module.engine = name
 
     @property
     def engine(self) -> str:
         """One sentence on how this model computes at this moment."""
         base = self.base_model
-        return describe(base.bilm.engine, next(base.bilm.parameters()), getattr(base.token_encoder, "cached_words", 0))
+        return describe(base.bilm.engine, base.bilm, getattr(base.token_encoder, "cached_words", 0))
 
     def cache_words(self, number: int):
         """Remembers the vectors of up to `number` words from batch to batch; 0, as in the beginning, remembers none.

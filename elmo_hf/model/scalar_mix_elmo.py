@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from .configuration_elmo import check_mix
+from .dispatch_elmo import has_fast_way
 
 
 class ElmoScalarMix(nn.Module):
@@ -33,6 +34,10 @@ class ElmoScalarMix(nn.Module):
     ```
     """
 
+    may_be_fused = True
+
+    engine = "auto"
+
     def __init__(
         self,
         num_layers: int,
@@ -57,6 +62,7 @@ class ElmoScalarMix(nn.Module):
         """`l2 * sum(weight ** 2)`, which a task adds to its loss; 0 when nothing is learned or `l2` is 0."""
         return self.l2 * self.weight.square().sum() if self.weight is not None and self.l2 else 0.0
 
+    @has_fast_way("mix_layers")
     def forward(
         self,
         hidden_states: Sequence[torch.Tensor],
@@ -73,19 +79,14 @@ class ElmoScalarMix(nn.Module):
         if attention_mask is None:
             attention_mask = torch.ones(hidden_states[0].shape[:2], device=hidden_states[0].device)
         mask = attention_mask.bool()
-        if self.layer_norm is None and _is_mostly_padding(mask):
-            rows = mask.flatten().nonzero().squeeze(1)  # (N,)
-            mixed = self._mix([layer.flatten(0, 1)[rows] for layer in hidden_states])
-            padded = mixed.new_zeros(mask.numel(), mixed.shape[-1])
-            padded[rows] = mixed
-            return padded.unflatten(0, mask.shape)
         layers = list(hidden_states)
         if self.layer_norm is not None:
             words = mask if word_mask is None else word_mask.bool()
             layers = [self._normalise(layer, words) for layer in layers]
-        return torch.where(mask[..., None], self._mix(layers), 0.0)
+        return torch.where(mask[..., None], self.weighted_sum(layers), 0.0)
 
-    def _mix(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
+    def weighted_sum(self, layers: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The mix of layers of any shape, without regard to padding or layer norm."""
         if self.weight is not None:
             weights = _widened(self.weight).softmax(0).to(layers[0].dtype).unbind()
         else:
@@ -116,13 +117,6 @@ class ElmoScalarMix(nn.Module):
 def _widened(x: torch.Tensor) -> torch.Tensor:
     """Half precision as float32, for sums and softmax; the rest as it is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _is_mostly_padding(mask: torch.Tensor) -> bool:
-    # Elsewhere than on the CPU the look would wait for the device.
-    if mask.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return False
-    return 2 * int(mask.sum()) < mask.numel()
 
 
 def _is_used(weight: torch.Tensor | float) -> bool:

@@ -9,6 +9,7 @@ from .configuration_elmo import BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE
 
 # Bytes and marks of a row; every id in a row is one more, because 0 means "no token".
 BEGIN_OF_WORD, END_OF_WORD, PADDING = 258, 259, 260
+PADDING_CHARACTER = PADDING + 1  # the id that fills a row after the end mark
 PAD, BOS, EOS, UNK = "<PAD>", "<S>", "</S>", "<UNK>"
 
 

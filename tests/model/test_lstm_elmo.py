@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 from elmo_hf import ElmoConfig
-from elmo_hf.model.fast_lstm_elmo import Packing
+from elmo_hf.model.fast_packing_elmo import Packing
 from elmo_hf.model.lstm_elmo import ElmoBiLm
 
 SIZES = {"character_cnn_filters": [[1, 4]], "projection_size": 6, "cell_size": 16}
@@ -187,4 +187,4 @@ def test_packing_meets_each_token_once_and_no_padding():
     packing = Packing.of(mask)
     assert packing.sizes == [2, 2, 1] and packing.lengths == [3, 2, 0]
     assert packing.positions.tolist() == [8, 0, 10, 1, 11]
-    assert packing.reversed_positions.tolist() == [11, 1, 10, 0, 8]
+    assert packing.turn(packing.positions).tolist() == [11, 1, 10, 0, 8]
