@@ -1,6 +1,7 @@
 """ELMo for Hugging Face: deep contextualized word vectors from characters."""
 
 from .bundled import bundled_model
+from .embedding import ElmoEmbedder, EmbeddingStore, SentenceSource, embed, embed_corpus, open_store
 from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
 from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
 from .model.configuration_elmo import ElmoConfig
@@ -31,6 +32,7 @@ register_pipelines()
 __all__ = [
     "DirectionLoss",
     "ElmoConfig",
+    "ElmoEmbedder",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
     "ElmoForPreTraining",
@@ -43,16 +45,21 @@ __all__ = [
     "ElmoTokenClassificationPipeline",
     "ElmoScorer",
     "ElmoTokenizer",
+    "EmbeddingStore",
     "Perplexity",
     "Prediction",
     "SentenceScore",
+    "SentenceSource",
     "__version__",
     "align_labels",
     "bundled_model",
     "byte_rows",
+    "embed",
+    "embed_corpus",
     "encode_words",
     "entity_metrics",
     "label_names",
+    "open_store",
     "pool_words",
     "read_conll",
     "read_conllu",

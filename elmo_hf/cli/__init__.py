@@ -9,6 +9,7 @@ from elmo_hf import __version__
 from elmo_hf.cli.analyse import analyse
 from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.demo import demo
+from elmo_hf.cli.embed import embed
 from elmo_hf.cli.errors import run
 from elmo_hf.cli.help import fill_lines
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
@@ -39,7 +40,7 @@ def _main(
     logging.basicConfig(format="%(levelname)s: %(message)s")
 
 
-for verb in (convert, export, perplexity, score, substitute, predict, pretrain):
+for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed):
     app.command(no_args_is_help=True)(verb)
 app.command()(demo)
 app.add_typer(analyse)

@@ -1,0 +1,222 @@
+"""`elmo-hf embed`: the vectors of a corpus."""
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo_hf.cli.language_model import Device, Errors, Splitting
+
+if TYPE_CHECKING:
+    from elmo_hf.embedding import Outcome
+
+INPUT, VECTORS, WORK = "What to read", "Which vectors", "How to work"
+
+
+def embed(
+    model: Annotated[str, typer.Argument(help="A folder, or a repository of the Hub.")],
+    input: Annotated[
+        str,
+        typer.Argument(
+            help="Text, a sentence a line; .jsonl or .parquet; also packed as .gz, .xz, .bz2, .zst; a pattern in "
+            "quotes; - for standard input; with --dataset a dataset's name."
+        ),
+    ],
+    output: Annotated[Path, typer.Argument(help="A folder for the store, or an .hdf5 file for the HDF5 layouts.")],
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="Words stand between spaces.", rich_help_panel=INPUT)
+    ] = False,
+    splitting: Splitting = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="Of .jsonl, Parquet or a dataset.",
+            show_default="text, sentence, words or tokens",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    dataset: Annotated[
+        bool,
+        typer.Option(
+            "--dataset", help="INPUT is a dataset of the Hub, or a saved one's folder.", rich_help_panel=INPUT
+        ),
+    ] = False,
+    split: Annotated[str, typer.Option(help="The dataset's split.", rich_help_panel=INPUT)] = "train",
+    errors: Errors = "strict",
+    layers: Annotated[
+        str,
+        typer.Option(help="mix, average, top, all, a number, or numbers as 0,2.", rich_help_panel=VECTORS),
+    ] = "mix",
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="mean, max or first_last: one vector for a sentence. Not given: one for each word.",
+            rich_help_panel=VECTORS,
+        ),
+    ] = None,
+    boundaries: Annotated[
+        bool, typer.Option("--boundaries", help="Vectors of <S> and </S> too.", rich_help_panel=VECTORS)
+    ] = False,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="safetensors, parquet, bilm-hdf5 or allennlp-hdf5.",
+            show_default="safetensors, or bilm-hdf5 for an .hdf5 file",
+            rich_help_panel=VECTORS,
+        ),
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float32, float16 or bfloat16.", rich_help_panel=VECTORS)] = "float32",
+    batch_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens that are read at one time.", rich_help_panel=WORK)
+    ] = 4096,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Sentences, in place of tokens.", rich_help_panel=WORK)
+    ] = None,
+    stateful: Annotated[
+        bool,
+        typer.Option(
+            "--stateful", help="Carry the state from batch to batch, as the originals.", rich_help_panel=WORK
+        ),
+    ] = False,
+    part_sentences: Annotated[
+        int, typer.Option(min=1, help="Most sentences of one part.", rich_help_panel=WORK)
+    ] = 1000,
+    part_characters: Annotated[int, typer.Option(min=1, help="Most characters of one part.", rich_help_panel=WORK)] = 2
+    ** 16,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes side by side.", show_default="one for each processor, up to 4", rich_help_panel=WORK
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of each process.", show_default="1", rich_help_panel=WORK)
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only every N-th part, from the K-th.", rich_help_panel=WORK)
+    ] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Make the parts as tasks on Ray, on this machine.", rich_help_panel=WORK)
+    ] = False,
+    address: Annotated[
+        str | None, typer.Option(help="With --ray: that of a cluster, or auto.", rich_help_panel=WORK)
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Of the model's repository.", rich_help_panel=INPUT)] = None,
+    device: Device = None,
+):
+    """Write the vectors of a corpus, in parts that survive whatever ends the run.
+
+    Example: elmo-hf embed my-elmo corpus.txt.gz vectors --dtype float16
+
+    The same command goes on after kill -9, Ctrl-C or a full disk. Line n is sentence n, blank lines too. open_store
+    of elmo_hf reads it back: one sentence, some, or all.
+    """
+    from elmo_hf.embedding import SentenceSource, embed_corpus
+    from elmo_hf.embedding.corpus import explain
+
+    source = SentenceSource(input, tokenized, column, dataset, split, errors)
+    progress = Progress()
+    start = time.perf_counter()
+    try:
+        outcome = embed_corpus(
+            model,
+            source,
+            output,
+            format=format or ("bilm-hdf5" if output.suffix in (".hdf5", ".h5") else "safetensors"),
+            layers=_layers(layers),
+            pooling=pooling,
+            dtype=dtype,
+            boundaries=boundaries,
+            splitting=splitting,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            stateful=stateful,
+            part_sentences=part_sentences,
+            part_characters=part_characters,
+            threads=threads,
+            processes=processes,
+            shard=None if shard is None else _shard(shard),
+            ray=(address or True) if ray else _without_ray(address),
+            device=device,
+            progress=progress,
+            **({} if revision is None else {"revision": revision}),
+        )
+    except KeyboardInterrupt:
+        progress.close()
+        typer.echo(f"Stopped. {progress.last} The same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
+    except OSError as error:
+        raise explain(error, output) from None
+    finally:
+        progress.close()
+    _report(outcome, output, time.perf_counter() - start)
+
+
+def _report(outcome: "Outcome", output: Path, seconds: float):
+    rate = ""
+    if outcome.made:
+        speeds = f"{outcome.sentences / seconds:,.0f} sentences/s, {outcome.words / seconds:,.0f} words/s"
+        rate = f" in {seconds:,.1f} s ({speeds})"
+    before = f", {outcome.here:,} parts were there" if outcome.here else ""
+    typer.echo(f"{outcome.sentences:,} sentences, {outcome.words:,} words{rate}")
+    typer.echo(f"{output}: {outcome.made:,} parts made{before}, of {outcome.parts:,}")
+    if not outcome.finished:
+        typer.echo("The store is not finished: other shards have parts to make.")
+
+
+class Progress:
+    """Says how far it is: a bar where somebody watches, else a line now and then."""
+
+    SECONDS = 30.0
+
+    def __init__(self):
+        self.bar: Any = None
+        self.last = "No part was made."
+
+    def __call__(self, outcome: "Outcome"):
+        if self.bar is None:
+            from tqdm import tqdm
+
+            # Seconds should be those of work, not of loading.
+            self.start = self.said = time.monotonic()
+            self.bar = tqdm(total=outcome.expected, unit=" sentences", disable=None)
+            return
+        seconds = max(time.monotonic() - self.start, 1e-9)
+        words = f"{outcome.words / seconds:,.0f} words/s"
+        self.last = f"{outcome.made:,} parts were made, {outcome.here:,} were there before."
+        if not self.bar.disable:
+            self.bar.set_postfix_str(words, refresh=False)
+            self.bar.update(outcome.sentences - self.bar.n)
+        elif time.monotonic() - self.said > self.SECONDS:
+            self.said = time.monotonic()
+            rate, left = outcome.sentences / seconds, ""
+            if outcome.expected is not None:
+                left = f", {(outcome.expected - outcome.sentences) / rate / 60:,.1f} minutes left"
+            typer.echo(f"{outcome.sentences:,} sentences, {rate:,.0f} sentences/s, {words}{left}", err=True)
+
+    def close(self):
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _layers(text: str) -> str | int | list[int]:
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if re.fullmatch(r"-?\d+(,-?\d+)+", text):
+        return [int(number) for number in text.split(",")]
+    return text
+
+
+def _shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None:
+        raise typer.BadParameter(f"--shard is {text!r}; accepted is K/N, as 3/16.")
+    return int(found[1]), int(found[2])
+
+
+def _without_ray(address: str | None) -> bool:
+    if address is not None:
+        raise typer.BadParameter("--address is that of a Ray cluster and needs --ray.")
+    return False

@@ -1,0 +1,328 @@
+"""ElmoEmbedder: sentences in, their vectors out."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.model.word_rows_elmo import BOS, EOS
+
+from .wanted import Wanted
+from .windows import Sentence, windows
+
+# Tokens of one batch, <S> and </S> included.
+BATCH_TOKENS = 4096
+# Distinct words whose vectors are made at one time.
+WORDS_AT_ONCE = 4096
+# What remembered word vectors may take.
+REMEMBERED_BYTES = 2**26
+
+
+class ElmoEmbedder:
+    """Turns sentences into vectors: batches by length, in the order given, any number of them in constant memory.
+
+    Every sentence is read from a fresh state, unless `stateful=True`: its vectors depend on nothing but itself.
+
+    Args:
+        model: an ElmoModel (for another class, its `elmo`).
+        tokenizer: its ElmoTokenizer.
+        remember: how many word vectors are kept from call to call. Not given: 64 MB of them. A changed weight drops
+            them; see `ElmoModel.cache_words`.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoModel, ElmoTokenizer
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
+    >>> embedder = ElmoEmbedder(model, ElmoTokenizer())
+    >>> [tuple(vectors.shape) for vectors in embedder.encode(["It's raining.", "Yes"])]
+    [(4, 16), (1, 16)]
+    >>> embedder.encode(["It's raining.", "Yes"], pooling="mean").shape
+    (2, 16)
+    >>> embedder.encode([["New York", "is", "big"]], layers="all")[0].shape
+    (3, 3, 16)
+
+    ```
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, remember: int | None = None):
+        self.model, self.tokenizer = model.eval(), tokenizer
+        if remember is None:
+            remember = REMEMBERED_BYTES // (4 * model.config.projection_size)
+        if not model.config.word_input:
+            model.cache_words(remember)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike,
+        splitting: str | None = None,
+        device: str | torch.device | None = None,
+        remember: int | None = None,
+        **kwargs: Any,
+    ) -> "ElmoEmbedder":
+        """Loads model and tokenizer.
+
+        Args:
+            name: a folder or a repository of the Hub; of a model with a head, its ELMo is taken.
+            splitting: how strings become words, `"moses-en"` or `"whitespace"`; not given, as saved with the model.
+            device: as `"cuda"`; not given, a GPU if there is one.
+            kwargs: what any `from_pretrained` takes, as `revision`.
+        """
+        chosen = {} if splitting is None else {"splitting": splitting}
+        revision = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "subfolder") if key in kwargs}
+        tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **revision)
+        # A language model as what it is: loaded as an ElmoModel its softmax would be reported as unexpected.
+        architectures = ElmoConfig.from_pretrained(name, **revision).architectures or []
+        model_class = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
+        # In half precision a CPU is several times slower: the files may be, the work is not unless asked for.
+        loaded = model_class.from_pretrained(name, **{"dtype": torch.float32, **kwargs})
+        model = getattr(loaded, loaded.base_model_prefix, loaded)
+        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer, remember)
+
+    def encode(
+        self,
+        sentences: str | Sequence[str] | Iterable[Sentence],
+        layers: str | int | Sequence[int] = "mix",
+        pooling: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        batch_size: int | None = None,
+        stateful: bool = False,
+        dtype: str | torch.dtype = "float32",
+        boundaries: bool = False,
+        is_split_into_words: bool = False,
+        as_tensors: bool = False,
+        show_progress: bool | None = None,
+    ) -> Any:
+        """The vectors of sentences.
+
+        Args:
+            sentences: one string, or any number of strings or lists of words; a generator gives a generator. With
+                `is_split_into_words=True` one list of words is one sentence.
+            layers: `"mix"`, `"average"`, `"top"`, a layer's number, or several of them: `"all"`, or a list of numbers.
+            pooling: None for a vector of each word; `"mean"`, `"max"` or `"first_last"` for one of each sentence.
+            batch_tokens: tokens that are read at one time; longer sentences are a batch of their own.
+            batch_size: sentences that are read at one time, in place of `batch_tokens`.
+            stateful: go on from batch to batch with the LSTMs' state, as the original programs do: sentence k of a
+                batch goes on from sentence k of the one before. Batches are then `batch_size` neighbours (1 if not
+                given). The state begins with zeros at every call.
+            dtype: `"float32"`, `"float16"` or `"bfloat16"`.
+            boundaries: vectors of `<S>` and `</S>` too, as first and last of each sentence.
+            as_tensors: torch tensors in place of NumPy arrays (which have no bfloat16).
+            show_progress: a bar; not given, where somebody watches and there is something to wait for.
+
+        Returns:
+            An array (words, size) of each sentence; with several layers (layers, words, size). With `pooling` one
+            array of all, (sentences, size) or (sentences, layers, size). For one sentence its own.
+        """
+        wanted = Wanted.of(self.model.config, layers, pooling, boundaries, dtype)
+        if wanted.dtype == "bfloat16" and not as_tensors:
+            raise ValueError("NumPy has no bfloat16; accepted with dtype='bfloat16' is as_tensors=True.")
+        single = isinstance(sentences, str)
+        if is_split_into_words and isinstance(sentences, (list, tuple)):
+            single = not sentences or isinstance(sentences[0], str)
+        whole = single or isinstance(sentences, (list, tuple))
+        given: Any = [sentences] if single else sentences
+        total = len(given) if whole else None
+        stream = self._stream(given, wanted, batch_tokens, batch_size, stateful, _bar(show_progress, total))
+        found = (wanted.shown(vectors) if as_tensors else wanted.shown(vectors).numpy() for vectors in stream)
+        if not whole:
+            return found
+        results = list(found)
+        if single:
+            return results[0]
+        if pooling is None:
+            return results
+        size = (wanted.count, self.model.config.hidden_size)[0 if wanted.several else 1 :]
+        if as_tensors:
+            return torch.stack(results) if results else torch.zeros(0, *size, dtype=wanted.torch_dtype)
+        return np.stack(results) if results else np.zeros((0, *size), dtype=wanted.dtype)
+
+    def _stream(
+        self,
+        sentences: Iterable[Sentence],
+        wanted: Wanted,
+        batch_tokens: int,
+        batch_size: int | None,
+        stateful: bool,
+        bar: Any,
+    ) -> Iterator[torch.Tensor]:
+        states, together = None, (batch_size or 1) if stateful else 1
+        _check_budget(batch_tokens, batch_size)
+        with bar:
+            for window in windows(sentences, together=together):
+                words = self.words(window.sentences)
+                if stateful:
+                    vectors, states = self.read_in_order(words, wanted, together, states)
+                else:
+                    vectors = self.read(words, wanted, batch_tokens, batch_size)
+                bar.update(len(words))
+                yield from vectors
+
+    # -- as AllenNLP's ElmoEmbedder
+
+    def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
+        """All layers of one list of words, (layers, words, size), as AllenNLP's ElmoEmbedder gives them."""
+        return self.encode(list(sentence), layers="all", is_split_into_words=True)
+
+    def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """All layers of each list of words, as AllenNLP's ElmoEmbedder gives them."""
+        return self.encode(_lists(batch), layers="all", show_progress=False)
+
+    def embed_sentences(self, sentences: Iterable[Sequence[str]], batch_size: int = 64) -> Iterator[np.ndarray]:
+        """All layers of any number of lists of words, one array after the other."""
+        return self.encode(
+            (words for words in _lists(sentences)), layers="all", batch_size=batch_size, show_progress=False
+        )
+
+    # -- one window
+
+    def words(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        """The words of each sentence: strings are split by the tokenizer, lists stay as they are."""
+        strings = [sentence for sentence in sentences if isinstance(sentence, str)]
+        split = iter(self.tokenizer.split(strings))
+        return [next(split) if isinstance(sentence, str) else list(sentence) for sentence in sentences]
+
+    @torch.inference_mode()
+    def read(
+        self,
+        sentences: Sequence[Sequence[str]],
+        wanted: Wanted,
+        batch_tokens: int = BATCH_TOKENS,
+        batch_size: int | None = None,
+    ) -> list[torch.Tensor]:
+        """Lists of words, each from a fresh state -> for each (layers, rows, size)."""
+        results: list[Any] = [None] * len(sentences)
+        table, lines = self._word_table(sentences)
+        for numbers in _batches([len(words) for words in sentences], batch_tokens, batch_size):
+            batch = [sentences[number] for number in numbers]
+            vectors, _ = self._read_batch(batch, wanted, table, lines, None)
+            for number, found in zip(numbers, vectors, strict=True):
+                results[number] = found
+        return results
+
+    @torch.inference_mode()
+    def read_in_order(
+        self, sentences: Sequence[Sequence[str]], wanted: Wanted, batch_size: int, states: Any = None
+    ) -> tuple[list[torch.Tensor], Any]:
+        """The same in batches of neighbours that go on from state to state; and the state after the last."""
+        results = []
+        table, lines = self._word_table(sentences)
+        for start in range(0, len(sentences), batch_size):
+            batch = sentences[start : start + batch_size]
+            if states is None:
+                states = self.model.bilm.initial_states(len(batch), table)
+            vectors, states = self._read_batch(batch, wanted, table, lines, resize_states(states, len(batch)))
+            results += vectors
+        return results, states
+
+    def word_vectors(self, words: Sequence[str]) -> torch.Tensor:
+        """Words -> what the biLM reads in their places, (words, P): layer 0, whatever stands around them."""
+        return self._vectors_of_rows(self.tokenizer.word_table(list(words))[3:])
+
+    def _word_table(self, sentences: Sequence[Sequence[str]]) -> tuple[torch.Tensor, dict[str, int]]:
+        """Vectors (lines, P) of all distinct words, and the line of each; line 0 stands for padding."""
+        lines = {word: line for line, word in enumerate((None, BOS, EOS))}
+        for sentence in sentences:
+            for word in sentence:
+                lines.setdefault(word, len(lines))
+        return self._vectors_of_rows(self.tokenizer.word_table(list(lines)[3:])), lines
+
+    @torch.inference_mode()
+    def _vectors_of_rows(self, rows: np.ndarray) -> torch.Tensor:
+        pieces = [torch.from_numpy(rows[at : at + WORDS_AT_ONCE]) for at in range(0, max(len(rows), 1), WORDS_AT_ONCE)]
+        encode, device = self.model.encode_tokens, self.model.device
+        return torch.cat([encode(piece[None].to(device))[0][0] for piece in pieces])
+
+    def _read_batch(
+        self, batch: Sequence[Sequence[str]], wanted: Wanted, table: torch.Tensor, lines: dict[str, int], states: Any
+    ) -> tuple[list[torch.Tensor], Any]:
+        begin, end = lines[BOS], lines[EOS]
+        lengths = torch.tensor([len(words) for words in batch])
+        ids = np.zeros((len(batch), int(lengths.max()) + 2), dtype=np.int64)
+        for row, words in zip(ids, batch, strict=True):
+            row[: len(words) + 2] = [begin, *map(lines.__getitem__, words), end]
+        ids = torch.from_numpy(ids).to(table.device)  # (B, T)
+        output = self.model(
+            inputs_embeds=table[ids],
+            attention_mask=(ids != 0).long(),
+            past_states=states,
+            output_hidden_states=wanted.layers != "mix",
+        )
+        chosen = wanted.choose(output.last_hidden_state, output.hidden_states)
+        return wanted.gather(chosen, lengths, self.model.config.num_directions), output.past_states
+
+
+def embed(model: str | os.PathLike, sentences: Any, **kwargs: Any) -> Any:
+    """The vectors of sentences in one line; the model is loaded at the first call and kept for the next.
+
+    Args:
+        model: a folder or a repository of the Hub.
+        sentences, kwargs: as ElmoEmbedder.encode takes them.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, embed
+    >>> folder = tempfile.mkdtemp()
+    >>> ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)).save_pretrained(folder)
+    >>> _ = ElmoTokenizer().save_pretrained(folder)
+    >>> embed(folder, "It's raining.", layers="top").shape
+    (4, 16)
+
+    ```
+    """
+    return _kept_embedder(os.fspath(model)).encode(sentences, **kwargs)
+
+
+@lru_cache(maxsize=1)
+def _kept_embedder(name: str) -> ElmoEmbedder:
+    return ElmoEmbedder.from_pretrained(name)
+
+
+def _batches(lengths: Sequence[int], batch_tokens: int, batch_size: int | None) -> Iterator[list[int]]:
+    """Numbers of sentences that are read together: those of like length, the longest first."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
+        # The first is the longest, and the others are padded to its length.
+        if batch and (
+            len(batch) == batch_size
+            or (batch_size is None and (len(batch) + 1) * (lengths[batch[0]] + 2) > batch_tokens)
+        ):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _check_budget(batch_tokens: int, batch_size: int | None):
+    for name, value in (("batch_tokens", batch_tokens), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
+
+
+def _lists(sentences: Iterable[Any]) -> list[list[str]] | Iterator[list[str]]:
+    """Refuses strings where AllenNLP wants lists of words."""
+
+    def check(sentence: Any) -> list[str]:
+        if isinstance(sentence, str):
+            raise ValueError(f"A sentence is the string {sentence!r:.60}; accepted are lists of words.")
+        return list(sentence)
+
+    return [check(one) for one in sentences] if isinstance(sentences, (list, tuple)) else map(check, sentences)
+
+
+def _bar(wanted: bool | None, total: int | None) -> Any:
+    worth_it = total is None or total > 1000
+    disable = (None if worth_it else True) if wanted is None else not wanted
+    return tqdm(total=total, unit="sentence", disable=disable)

@@ -1,0 +1,123 @@
+"""The originals' HDF5 files: a dataset for each sentence under its number, (layers, words, size).
+
+bilm-tf's dump has nothing else; AllenNLP's has `sentence_to_index` too, one string of JSON: text -> number. Here the
+root carries one attribute more, which programs that walk over the datasets do not see: what store.json says of a
+folder.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .corpus import Outcome
+from .parts import BrokenPart, put_in_place
+from .store import EmbeddingStore, PartStore, check_settings
+from .windows import Window
+
+SETTINGS = "elmo_hf_store"
+NUMBERS = "sentence_to_index"
+
+
+def write_file(folder: Path, output: Path):
+    """Writes the file from a finished store, puts it in place, and takes the store away."""
+    store = PartStore(folder)
+    put_in_place(output, lambda path: _write(path, store))
+    shutil.rmtree(folder)
+
+
+def _write(path: Path, store: PartStore):
+    numbers: dict[str, str] = {}
+    with h5py.File(path, "w") as file:
+        for number, vectors in enumerate(store):
+            file.create_dataset(str(number), data=vectors)
+            # Equal sentences have equal vectors; AllenNLP names the last of them, too.
+            numbers[store.text(number)] = str(number)
+        if store.settings["layout"] == "allennlp-hdf5":
+            listed = file.create_dataset(NUMBERS, (1,), dtype=h5py.string_dtype())
+            listed[0] = json.dumps(numbers)
+        digests = (reader.notes["digest"] for reader in map(store.reader, range(len(store.settings["parts"]))))
+        # An attribute has room for 64 kB: the sizes of the parts that were do not matter any more.
+        settings = {**store.settings, "parts": None, "input": digest_of(digests)}
+        file.attrs[SETTINGS] = json.dumps(settings)
+
+
+def digest_of(digests: Iterable[str]) -> str:
+    """One digest of those of all windows."""
+    return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
+
+
+def check_file(output: Path, settings: dict[str, Any], found: Iterable[Window]) -> Outcome:
+    """A file that is there was finished, if it was made by the same command; anything else is refused."""
+    here = Hdf5Store(output).settings
+    if "input" not in here:
+        raise ValueError(f"{output} is there already, and was not written by this program. Choose another output.")
+    check_settings(output, here, settings)
+    outcome = Outcome(finished=True)
+
+    def digests() -> Iterable[str]:
+        for window in found:
+            outcome.parts += 1
+            outcome.here += 1
+            yield window.digest()
+
+    if digest_of(digests()) != here["input"]:
+        raise ValueError(f"{output} was made from other sentences. Choose another output.")
+    # Killed between the rename and this.
+    with suppress(FileNotFoundError):
+        shutil.rmtree(output.with_name(f"{output.name}.parts"))
+    return outcome
+
+
+class Hdf5Store(EmbeddingStore):
+    """A file of one of the two layouts, also as the originals wrote it (then words are not known)."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise BrokenPart(f"{path} is damaged, or no HDF5 file: {error}.") from None
+        if SETTINGS in self._file.attrs:
+            self.settings = json.loads(self._file.attrs[SETTINGS])
+            return
+        names = set(self._file) - {NUMBERS}
+        if names != {str(number) for number in range(len(names))}:
+            raise BrokenPart(f"{path} holds no vectors of sentences 0, 1, 2 ... as bilm-tf and AllenNLP write them.")
+        several = not names or self._file["0"].ndim == 3
+        self.settings = {"sentences": len(names), "layers": "mix", "several": several}
+        self.settings |= {"pooling": None, "boundaries": False}
+
+    def vectors(self, start: int, stop: int) -> list[np.ndarray]:
+        found = [self._read(str(number)) for number in range(start, stop)]
+        pooled = self.settings["pooling"] is not None
+        found = [vectors if self.settings["several"] else vectors[None] for vectors in found]
+        return [vectors[:, None] if pooled else vectors for vectors in found]
+
+    def words(self, number: int) -> list[str]:
+        return self.text(number).split()
+
+    def text(self, number: int) -> str:
+        number = self._place(number)
+        if number not in self._texts:
+            raise ValueError(f"{self.path} does not say which text sentence {number} has; allennlp-hdf5 does.")
+        return self._texts[number]
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        if NUMBERS not in self._file:
+            return {}
+        return {int(number): text for text, number in json.loads(self._file[NUMBERS][0]).items()}
+
+    def _read(self, name: str) -> np.ndarray:
+        try:
+            return self._file[name][()]
+        except (KeyError, OSError, RuntimeError) as error:
+            raise BrokenPart(f"{self.path} is damaged: sentence {name} cannot be read ({error}).") from None

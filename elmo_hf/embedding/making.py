@@ -1,0 +1,169 @@
+"""Making one part: the same bytes whoever makes it, because nothing goes in but its own sentences and the settings."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from .embedder import ElmoEmbedder
+from .parts import Part, part_name, put_in_place
+from .store import FORMATS, store_name
+from .wanted import Wanted
+from .windows import Window
+
+# What of a config changes a vector.
+COMPUTED = (
+    "character_vocab_size",
+    "character_embedding_dim",
+    "character_cnn_filters",
+    "character_cnn_activation",
+    "num_highway_layers",
+    "max_characters_per_token",
+    "projection_size",
+    "cell_size",
+    "num_hidden_layers",
+    "cell_clip",
+    "projection_clip",
+    "use_skip_connections",
+    "bidirectional",
+    "word_input",
+    "vocab_size",
+    "mix",
+    "mix_layer_norm",
+    "int8_weights",
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A part that is in its place."""
+
+    number: int
+    sentences: int
+    words: int
+
+
+@dataclass(frozen=True)
+class MakerSpec:
+    """What another process needs to make parts: where the model is, and what is wanted."""
+
+    model: str
+    device: str | None
+    arguments: dict[str, Any]
+    folder: str
+    settings: dict[str, Any]
+
+    def load(self) -> "PartMaker":
+        return PartMaker(load_embedder(self.model, self.settings["splitting"], self.device, self.arguments), self)
+
+
+def load_embedder(model: str, splitting: str | None, device: str | None, arguments: dict[str, Any]) -> ElmoEmbedder:
+    """An embedder that remembers nothing from part to part."""
+    return ElmoEmbedder.from_pretrained(model, splitting, device, remember=0, **arguments)
+
+
+class PartMaker:
+    """Turns windows of sentences into parts on disk."""
+
+    def __init__(self, embedder: ElmoEmbedder, spec: MakerSpec):
+        self.embedder, self.settings, self.folder = embedder, spec.settings, Path(spec.folder)
+        self.format = FORMATS[self.settings["format"]]
+        layers = self.settings["layers"]
+        self.wanted = Wanted(
+            layers if isinstance(layers, str) else tuple(layers),
+            *(self.settings[name] for name in ("several", "pooling", "boundaries", "dtype")),
+        )
+
+    def make(self, window: Window) -> Made:
+        """Reads the sentences of a window and puts its part in place."""
+        settings = self.settings
+        words = self.embedder.words(window.sentences)
+        with threads_at_work(settings["threads"]):
+            if settings["stateful"]:
+                vectors = self._go_on(words, window.number)
+            else:
+                vectors = self.embedder.read(words, self.wanted, settings["batch_tokens"], settings["batch_size"])
+        texts = None
+        if any(isinstance(sentence, str) for sentence in window.sentences):
+            texts = [one if isinstance(one, str) else " ".join(one) for one in window.sentences]
+        count = sum(map(len, words))
+        notes = {
+            "part": window.number,
+            "first": window.first,
+            "sentences": len(words),
+            "words": count,
+            "digest": window.digest(),
+            "store": store_name(settings),
+            "layers": self.wanted.count,
+            "several": self.wanted.several,
+            "pooled": self.wanted.pooling is not None,
+            "size": settings["size"],
+        }
+        part = Part(notes, words, texts, vectors)
+        path = self.folder / part_name(window.number, self.format.ending)
+        put_in_place(path, lambda temporary: self.format.write(temporary, part))
+        if settings["stateful"] and window.number:
+            self._state_file(window.number - 1).unlink(missing_ok=True)
+        return Made(window.number, len(words), count)
+
+    # -- the state of --stateful, saved before the part that it is the end of
+
+    def _state_file(self, number: int) -> Path:
+        return self.folder / f".state-{number:06d}.safetensors"
+
+    def _go_on(self, words: list[list[str]], number: int) -> list[torch.Tensor]:
+        states = self._load_states(number - 1) if number else None
+        vectors, states = self.embedder.read_in_order(words, self.wanted, self.settings["batch_size"], states)
+        flat = {f"{kind}.{layer}": x for layer, pair in enumerate(states) for kind, x in zip("hc", pair, strict=True)}
+        flat = {name: x.cpu().contiguous() for name, x in flat.items()}
+        put_in_place(self._state_file(number), lambda path: save_file(flat, path))
+        return vectors
+
+    def _load_states(self, number: int) -> Any:
+        path = self._state_file(number)
+        if not path.exists():
+            raise ValueError(f"{path} is missing: the state after part {number}, from which the next one goes on.")
+        with safe_open(path, framework="pt", device=str(self.embedder.model.device)) as file:
+            layers = range(self.embedder.model.config.num_hidden_layers)
+            return tuple((file.get_tensor(f"h.{layer}"), file.get_tensor(f"c.{layer}")) for layer in layers)
+
+
+def remove_states(folder: Path):
+    """Takes the states away that a finished store does not need."""
+    for path in folder.glob(".state-*.safetensors*"):
+        path.unlink(missing_ok=True)
+
+
+class threads_at_work:
+    """Has torch use a number of threads for a while: sums may depend on it in their last bits."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def __enter__(self):
+        self.before = torch.get_num_threads()
+        if self.before != self.number:
+            torch.set_num_threads(self.number)
+
+    def __exit__(self, *_: Any):
+        if self.before != self.number:
+            torch.set_num_threads(self.before)
+
+
+def fingerprint(embedder: ElmoEmbedder) -> str:
+    """Tells models apart whose vectors would differ: a digest of weights, of the config, and of how words are cut."""
+    model, tokenizer = embedder.model, embedder.tokenizer
+    found = hashlib.sha256()
+    add: Callable[[Any], None] = lambda value: found.update(json.dumps(value, sort_keys=True).encode())  # noqa: E731
+    add({name: getattr(model.config, name, None) for name in COMPUTED})
+    add([tokenizer.word_truncation, tokenizer.word_vocabulary if model.config.word_input else None])
+    for name, tensor in sorted(model.state_dict().items()):
+        add([name, str(tensor.dtype), list(tensor.shape)])
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()[:32]

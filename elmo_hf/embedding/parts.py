@@ -1,0 +1,104 @@
+"""Parts of a store: what is in one, how it gets into its place whole or not at all, and the formats that hold it."""
+
+import json
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+# The one key of a part's own notes.
+NOTES = "elmo_hf_part"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The vectors of a window of sentences.
+
+    Args:
+        notes: which part of which store it is: `part`, `first` (sentence), `sentences`, `digest`, `store`.
+        words: of each sentence.
+        texts: of each sentence, as it was before it was split; None where words came in.
+        vectors: of each sentence, (layers, rows, size).
+    """
+
+    notes: dict[str, Any]
+    words: list[list[str]]
+    texts: list[str] | None
+    vectors: list[torch.Tensor]
+
+
+class PartReader(Protocol):
+    """An open part. Sentences are counted from the part's own first."""
+
+    notes: dict[str, Any]
+
+    def vectors(self, start: int, stop: int) -> list[np.ndarray]:
+        """(layers, rows, size) of some sentences; bfloat16 comes as float32."""
+
+    def words(self, start: int, stop: int) -> list[list[str]]: ...
+
+    def texts(self, start: int, stop: int) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class Format:
+    """How parts are written and read: the end of their files' names, the types that they can hold."""
+
+    name: str
+    ending: str
+    dtypes: tuple[str, ...]
+    write: Callable[[Path, Part], None]
+    read: Callable[[Path], PartReader]
+
+
+class BrokenPart(ValueError):
+    """A file that is no part, or not a whole one; the message names it."""
+
+
+def part_name(number: int, ending: str) -> str:
+    return f"part-{number:06d}{ending}"
+
+
+def put_in_place(path: Path, write: Callable[[Path], None]):
+    """Has a file written under a temporary name and renames it: whoever looks finds all of it or nothing."""
+    # Another process may be at the same file (a task that was given up, but is not dead): each has its own name.
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
+    try:
+        # Some libraries write files that nobody else may read: the rights are to be those of any new file.
+        temporary.touch()
+        rights = temporary.stat().st_mode
+        write(temporary)
+        os.chmod(temporary, rights)
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    remove_leftovers(path)
+
+
+def remove_leftovers(path: Path):
+    """Takes away what killed processes had begun to write in the place of a file that is there now."""
+    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def read_notes(text: str | bytes | None, path: Path) -> dict[str, Any]:
+    """A part's own notes, or a BrokenPart that says it has none."""
+    if text is None:
+        raise BrokenPart(f"{path} was not written as a part of a store of vectors (it has no {NOTES!r}).")
+    return json.loads(text)
+
+
+def notes_text(notes: dict[str, Any]) -> str:
+    return json.dumps(notes, sort_keys=True)
+
+
+def starts_of(lengths: Sequence[int]) -> np.ndarray:
+    """Where each of several things begins that lie one behind the other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64), dtype=np.int64)])

@@ -1,0 +1,73 @@
+"""Parts made by several processes of this machine; one that is killed costs the part it was at, and a restart."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for_end
+
+from .making import Made, MakerSpec, PartMaker
+from .windows import Window
+
+# Parts that are handed out ahead of time, for each process.
+AHEAD = 2
+# So many deaths without a part in between, and it is no accident.
+MOST_DEATHS = 3
+
+_maker: PartMaker | None = None
+
+
+def make_in_processes(spec: MakerSpec, windows: Iterable[Window], count: int) -> Iterator[Made]:
+    """Makes parts in `count` processes; they come as they get finished, in any order."""
+    source, waiting, deaths = iter(windows), [], 0
+    while True:
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin, (spec,))
+        at_work: dict[Future[Made], Window] = {}
+        try:
+            while True:
+                while len(at_work) < AHEAD * count:
+                    window = waiting.pop() if waiting else next(source, None)
+                    if window is None:
+                        break
+                    at_work[pool.submit(_make, window)] = window
+                if not at_work:
+                    return
+                done, _ = wait(at_work, return_when=FIRST_COMPLETED)
+                for future in done:
+                    made = future.result()
+                    del at_work[future]
+                    deaths = 0
+                    yield made
+        except BrokenProcessPool:
+            deaths += 1
+            waiting = sorted([*waiting, *at_work.values()], key=lambda window: -window.number)
+            if deaths == MOST_DEATHS:
+                raise ValueError(
+                    f"Processes died {deaths} times in a row, the last at part {waiting[-1].number} or one of the "
+                    "next: killed by hand, or by the system for want of memory. Fewer --processes need less. What is "
+                    "finished stays; the same command goes on."
+                ) from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(spec: MakerSpec):
+    global _maker
+    # Ctrl-C is for the process that gives the orders; and when that one is gone, nobody would end us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _maker = spec.load()
+
+
+def _end_with_parent():
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for_end([parent.sentinel])
+        os._exit(1)
+
+
+def _make(window: Window) -> Made:
+    return _maker.make(window)

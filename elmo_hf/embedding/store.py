@@ -1,0 +1,228 @@
+"""Stores of vectors: a folder of parts and a store.json that says what they are; or one finished HDF5 file."""
+
+import bisect
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from .parquet_parts import PARQUET
+from .parts import BrokenPart, Format, PartReader, part_name, put_in_place, starts_of
+from .safetensors_parts import SAFETENSORS
+from .wanted import Wanted
+
+SETTINGS = "store.json"
+FORMATS = {one.name: one for one in (SAFETENSORS, PARQUET)}
+# What store.json says once all parts are there.
+TOTALS = ("sentences", "words", "parts")
+# Names by which a model was called may differ between machines; its weights may not.
+NOT_COMPARED = ("model", "revision", *TOTALS)
+OPEN_PARTS = 16
+
+
+class EmbeddingStore(Sequence):
+    """The vectors of a corpus, read as a list: `store[n]`, `store[n:m]`, or one after the other. No more is loaded.
+
+    Vectors of a sentence are as ElmoEmbedder.encode gives them: (words, size), with several layers (layers, words,
+    size), pooled without the axis of words. bfloat16 comes as float32.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoModel, ElmoTokenizer
+    >>> from elmo_hf.embedding import embed_corpus, open_store
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
+    >>> folder = tempfile.mkdtemp() + "/vectors"
+    >>> _ = embed_corpus(ElmoEmbedder(model, ElmoTokenizer()), ["One sentence.", "Two"], folder)
+    >>> store = open_store(folder)
+    >>> len(store), store[1].shape, store.words(0), store.text(0)
+    (2, (1, 16), ['One', 'sentence', '.'], 'One sentence.')
+
+    ```
+    """
+
+    settings: dict[str, Any]
+
+    def vectors(self, start: int, stop: int) -> list[np.ndarray]:
+        """(layers, rows, size) of some sentences."""
+        raise NotImplementedError
+
+    def words(self, number: int) -> list[str]:
+        """The words of a sentence, one for each of its vectors unless these are pooled or have boundaries."""
+        raise NotImplementedError
+
+    def text(self, number: int) -> str:
+        """A sentence as it came in; words that came in with a space between them."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.settings["sentences"]
+
+    @overload
+    def __getitem__(self, number: int) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[np.ndarray]: ...
+
+    def __getitem__(self, number: int | slice) -> np.ndarray | list[np.ndarray]:
+        if isinstance(number, slice):
+            start, stop, step = number.indices(len(self))
+            if step != 1:
+                return [self[one] for one in range(start, stop, step)]
+            return [self._shown(vectors) for vectors in self.vectors(start, stop)]
+        number = self._place(number)
+        return self._shown(self.vectors(number, number + 1)[0])
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for start in range(0, len(self), 256):
+            yield from self[start : start + 256]
+
+    def _place(self, number: int) -> int:
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"There is no sentence {number}; the store has {len(self):,}.")
+        return number % len(self)
+
+    @cached_property
+    def _wanted(self) -> Wanted:
+        layers = self.settings["layers"]
+        chosen = layers if isinstance(layers, str) else tuple(layers)
+        return Wanted(chosen, self.settings["several"], self.settings["pooling"], self.settings["boundaries"])
+
+    def _shown(self, vectors: np.ndarray) -> np.ndarray:
+        return self._wanted.shown(vectors)
+
+
+class PartStore(EmbeddingStore):
+    """A folder of parts."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.settings = folder, read_settings(folder)
+        if self.settings["sentences"] is None:
+            raise ValueError(
+                f"{folder} is not finished: {len(finished_parts(folder, self.format))} parts are there. The command "
+                "that began it goes on with it."
+            )
+        self._starts = starts_of(self.settings["parts"]).tolist()
+        self._open: OrderedDict[int, PartReader] = OrderedDict()
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.settings["format"]]
+
+    def vectors(self, start: int, stop: int) -> list[np.ndarray]:
+        found = []
+        while start < stop:
+            part, first = self._part_of(start)
+            until = min(stop, self._starts[part + 1])
+            found += self.reader(part).vectors(start - first, until - first)
+            start = until
+        return found
+
+    def words(self, number: int) -> list[str]:
+        part, first = self._part_of(number := self._place(number))
+        return self.reader(part).words(number - first, number - first + 1)[0]
+
+    def text(self, number: int) -> str:
+        part, first = self._part_of(number := self._place(number))
+        return self.reader(part).texts(number - first, number - first + 1)[0]
+
+    def _part_of(self, number: int) -> tuple[int, int]:
+        part = bisect.bisect_right(self._starts, number) - 1
+        return part, self._starts[part]
+
+    def reader(self, part: int) -> PartReader:
+        """An open part."""
+        if part not in self._open:
+            path = self.folder / part_name(part, self.format.ending)
+            if not path.exists():
+                raise BrokenPart(f"{path} is missing; the command that made the store makes it again.")
+            reader = self.format.read(path)
+            check_notes(reader.notes, path, part, self.settings)
+            self._open[part] = reader
+            if len(self._open) > OPEN_PARTS:
+                self._open.popitem(last=False)
+        self._open.move_to_end(part)
+        return self._open[part]
+
+
+def open_store(path: str | os.PathLike) -> EmbeddingStore:
+    """Opens a store of vectors for reading: a folder that `elmo-hf embed` made, or an HDF5 file of its layouts, of
+    bilm-tf or of AllenNLP."""
+    path = Path(path)
+    if path.is_dir():
+        return PartStore(path)
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; accepted are a folder or an HDF5 file of vectors.")
+    from .hdf5_layouts import Hdf5Store
+
+    return Hdf5Store(path)
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What store.json says."""
+    path = folder / SETTINGS
+    if not path.exists():
+        raise ValueError(f"{folder} is no store of vectors: it has no {SETTINGS}.")
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}.") from None
+    if not isinstance(settings, dict) or settings.get("format") not in FORMATS:
+        raise ValueError(f"{path} does not describe a store of vectors in {' or '.join(FORMATS)}.")
+    return settings
+
+
+def write_settings(folder: Path, settings: dict[str, Any]):
+    text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
+    put_in_place(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def begin_store(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Makes the folder, or sees that what is there is the same store; gives the settings that count."""
+    if not (folder / SETTINGS).exists():
+        if folder.exists() and any(not name.startswith(".") for name in os.listdir(folder)):
+            raise ValueError(f"{folder} holds other files; accepted is a new folder, or a store to go on with.")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_settings(folder, settings)
+    here = read_settings(folder)
+    check_settings(folder, here, settings)
+    return here
+
+
+def check_settings(where: Path, here: dict[str, Any], settings: dict[str, Any]):
+    """Refuses to go on with what was made from another model, or of other vectors."""
+    for name in settings:
+        if name not in NOT_COMPARED and here.get(name) != settings[name]:
+            raise ValueError(
+                f"{where} was made with {name} = {json.dumps(here.get(name))}, but now it is "
+                f"{json.dumps(settings[name])}. Choose another output, or go on as it was begun."
+            )
+
+
+def store_name(settings: dict[str, Any]) -> str:
+    """A short name of what a store holds, which its parts carry: a part of another store is known by it."""
+    import hashlib
+
+    counted = {name: value for name, value in settings.items() if name not in NOT_COMPARED}
+    return hashlib.blake2b(json.dumps(counted, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str, Any]):
+    """Refuses a part that is another one, or of another store."""
+    if notes.get("part") != part or notes.get("store") != store_name(settings):
+        raise BrokenPart(
+            f"{path} is part {notes.get('part')} of another store; this one was made with {SETTINGS} beside it. "
+            "Remove the file, and the command that made the store makes it again."
+        )
+
+
+def finished_parts(folder: Path, format: Format) -> set[int]:
+    """The numbers of the parts that are there."""
+    names = folder.glob(f"part-*{format.ending}")
+    return {int(path.name[len("part-") : -len(format.ending)]) for path in names}
