@@ -1,0 +1,168 @@
+"""What the recipes for labels of words share: inputs to compare, one run of the Trainer, and the table."""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from datasets import Dataset
+from transformers import (
+    AutoConfig,
+    AutoTokenizer,
+    DataCollatorForTokenClassification,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.utils import logging
+
+from elmo_hf import ElmoForTokenClassification, encode_words, label_names
+from elmo_hf.bundled import find_model
+
+
+class Data(NamedTuple):
+    """Sentences with `tokens` and `labels`."""
+
+    train: Dataset
+    test: Dataset
+
+
+class Input(NamedTuple):
+    """What the linear layer reads: how the model is loaded, and the learning rates of the head and of the biLM."""
+
+    options: dict[str, Any]
+    random: bool = False
+    lr: float = 1e-2
+    bilm_lr: float | None = None
+
+
+INPUTS = {
+    "ELMo, frozen": Input({"freeze_bilm": True}),
+    "ELMo, tuned": Input({"freeze_bilm": False}, bilm_lr=1e-3),
+    "layer 0, frozen": Input({"freeze_bilm": True, "mix": 0}),
+    "random biLM, frozen": Input({"freeze_bilm": True}, random=True),
+}
+
+
+def arguments(description: str, epochs: int) -> argparse.Namespace:
+    """What every recipe can be told on the command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="The folder of the annotated files.")
+    parser.add_argument("--model", default="english", help="A folder, a repository of the Hub, or english.")
+    parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS), help="Rows of the table.")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="A run for each.")
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--sentences", type=int, help="Train on so many sentences, the first; not given: on all.")
+    parser.add_argument("-o", "--output", type=Path, help="JSON; runs that it holds already are not run again.")
+    return parser.parse_args()
+
+
+def compare(given: argparse.Namespace, data: Data, metrics: Callable[[list[str]], Callable], score: str):
+    """Trains and tests every input with every seed; prints the table, and writes it after each run.
+
+    Args:
+        given: from `arguments`.
+        metrics: the names of the labels -> the Trainer's `compute_metrics`.
+        score: which of these the table shows.
+    """
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    train = data.train.select(range(min(given.sentences or len(data.train), len(data.train))))
+    labels = label_names(data.train, data.test)
+    setting = {"sentences": len(train), "epochs": given.epochs, "batch_size": given.batch_size, "score": score}
+    results = _results(given.output, setting)
+    for name in given.inputs:
+        for seed in given.seeds:
+            if str(seed) in results["scores"].get(name, {}):
+                continue
+            start = time.perf_counter()
+            found = run(given, Data(train, data.test), INPUTS[name], seed, labels, metrics(labels))
+            results["scores"].setdefault(name, {})[str(seed)] = found[f"eval_{score}"]
+            if given.output:
+                given.output.parent.mkdir(parents=True, exist_ok=True)
+                given.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            took = time.perf_counter() - start
+            print(f"{name}, seed {seed}: {score} {100 * found[f'eval_{score}']:.2f} ({took:.0f} s)", flush=True)
+    print(table(results))
+
+
+def _results(path: Path | None, setting: dict[str, Any]) -> dict[str, Any]:
+    if path is None or not path.exists():
+        return {**setting, "scores": {}}
+    results = json.loads(path.read_text(encoding="utf-8"))
+    if {name: results.get(name) for name in setting} != setting:
+        raise SystemExit(f"{path} holds results of another setting than {setting}; accepted is another --output.")
+    return results
+
+
+def run(
+    given: argparse.Namespace,
+    data: Data,
+    chosen: Input,
+    seed: int,
+    labels: list[str],
+    metrics: Callable,
+) -> dict[str, float]:
+    """Trains one head with one seed; returns what the test data measure."""
+    set_seed(seed)
+    name, _ = find_model(given.model)
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    numbers = {"id2label": dict(enumerate(labels)), "label2id": {label: n for n, label in enumerate(labels)}}
+    if chosen.random:
+        model = ElmoForTokenClassification(AutoConfig.from_pretrained(name, **numbers, **chosen.options))
+    else:
+        model = ElmoForTokenClassification.from_pretrained(name, **numbers, **chosen.options)
+    settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}
+    train, test = (
+        part.map(encode_words, batched=True, fn_kwargs=settings, remove_columns=part.column_names) for part in data
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(
+            model,
+            TrainingArguments(
+                folder,
+                num_train_epochs=given.epochs,
+                per_device_train_batch_size=given.batch_size,
+                per_device_eval_batch_size=64,
+                train_sampling_strategy="group_by_length",
+                lr_scheduler_type="linear",
+                warmup_steps=0.1,  # below 1: a share of all steps
+                save_strategy="no",
+                logging_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                seed=seed,
+                dataloader_pin_memory=torch.cuda.is_available(),
+            ),
+            train_dataset=train,
+            eval_dataset=test,
+            data_collator=DataCollatorForTokenClassification(tokenizer),
+            compute_metrics=metrics,
+            optimizers=(torch.optim.AdamW(model.parameter_groups(lr=chosen.lr, bilm_lr=chosen.bilm_lr)), None),
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        return trainer.evaluate()
+
+
+def table(results: dict[str, Any]) -> str:
+    """Markdown: mean and spread, from the least to the greatest, over seeds.
+
+    >>> print(table({"score": "f1", "scores": {"ELMo, frozen": {"0": 0.5, "1": 0.6}}}))
+    | input | f1, mean | least - greatest | seeds |
+    |---|---|---|---|
+    | ELMo, frozen | 55.00 | 50.00 - 60.00 | 2 |
+    """
+    lines = [f"| input | {results['score']}, mean | least - greatest | seeds |", "|---|---|---|---|"]
+    for name in sorted(results["scores"], key=[*INPUTS].index):
+        values = [100 * value for value in results["scores"][name].values()]
+        spread = f"{min(values):.2f} - {max(values):.2f}"
+        lines.append(f"| {name} | {statistics.mean(values):.2f} | {spread} | {len(values)} |")
+    return "\n".join(lines)
