@@ -65,7 +65,13 @@ class Source:
     tokenizer: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     splitting: str | None = None  # what this format's text needs, unless the user chose
+    used: tuple[str, ...] = ()  # names that are in `values`
+    optional: tuple[str, ...] = ()  # names that a note has spoken of already
     card: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def _named(self) -> set[str]:
+        return {entry.dataset for part in self.parts for entry in part.entries} | {*self.used, *self.optional}
 
     @property
     def has_softmax(self) -> bool:
@@ -79,9 +85,7 @@ class Source:
             f"{name} {part.weights.shape(name)}"
             for part in self.parts
             for name in part.weights.names()
-            if name.startswith(part.beside or ("\0",))
-            and name not in {entry.dataset for entry in part.entries}
-            and not any(name == entry.dataset for other in self.parts for entry in other.entries)
+            if part.beside and name.startswith(part.beside) and name not in self._named
         ]
 
 
@@ -155,10 +159,7 @@ def _problems(weights: Weights, entry: Entry) -> list[str]:
 
 def read_vocabulary(path: Path, unknown: bool = False) -> list[str]:
     """The words of a vocabulary file, which must hold the boundaries (and `<UNK>`, where words are the input)."""
-    try:
-        words = read_word_vocabulary(path)
-    except UnicodeDecodeError as error:
-        raise SourceError(f"The vocabulary {path} is not UTF-8 text ({error}).") from None
+    words = read_word_vocabulary(path)
     missing = [token for token in (BOS, EOS, *((UNK,) if unknown else ())) if token not in words]
     if missing:
         # The original then takes the last word for a boundary, and says nothing.
