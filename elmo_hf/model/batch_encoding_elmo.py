@@ -1,7 +1,8 @@
 """A batch of texts on its way through Rust: which word stands at which position, and what HF asks of that."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,9 +107,10 @@ class Texts:
         inputs = [prepare(one) for one in self.texts]
         if self.pairs is not None:
             inputs = list(zip(inputs, [prepare(one) for one in self.pairs], strict=True))
-        return backend.encode_batch(
-            inputs, is_pretokenized=self.split_into_words, add_special_tokens=self.add_special_tokens
-        )
+        with panics_as_errors():
+            return backend.encode_batch(
+                inputs, is_pretokenized=self.split_into_words, add_special_tokens=self.add_special_tokens
+            )
 
     def tokens(self, encoding: Encoding, sample: int) -> list[str | None]:
         """The word or boundary at each position of an Encoding of text `sample`; None for padding."""
@@ -123,6 +125,17 @@ class Texts:
             marks[number] if place is None else sides[sequence][place]
             for number, place, sequence in zip(encoding.ids, places, sequences, strict=True)
         ]
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Where Rust gives up on a text, its PanicException, which no `except Exception` catches, becomes an error."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"The text cannot be split into words: {error}") from None
 
 
 def rust_tokenizer() -> Tokenizer:
@@ -142,10 +155,12 @@ def offsets(encoding: Encoding, words: Iterable[str | None]) -> list[tuple[int, 
 
 def _split(texts: list[str], splitter: PreTokenizer) -> list[list[str]]:
     try:
-        return [[word for word, _ in splitter.pre_tokenize_str(text)] for text in texts]
+        with panics_as_errors():
+            return [[word for word, _ in splitter.pre_tokenize_str(text)] for text in texts]
     except UnicodeEncodeError:
         # The words come from the text itself, which may hold lone surrogates; Rust finds where they are.
-        found = [splitter.pre_tokenize_str(_clean(text)) for text in texts]
+        with panics_as_errors():
+            found = [splitter.pre_tokenize_str(_clean(text)) for text in texts]
         return [[text[slice(*span)] for _, span in words] for text, words in zip(texts, found, strict=True)]
 
 

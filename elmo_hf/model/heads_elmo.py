@@ -211,15 +211,19 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         pairs = self.reads_pairs
         if token_type_ids is not None:
             second = mask & token_type_ids.bool()
-        elif not pairs:
+        elif input_ids is None and not pairs:
             return [mask]
         elif input_ids is None:
             raise ValueError(
                 "A pair given as inputs_embeds needs token_type_ids: 0 in its first sentence, 1 in its second."
             )
         else:
-            begins = mask & (boundary_marks(self.config, input_ids) == self.config.boundary_ids[0])
-            second = mask & (begins.cumsum(1) > 1)
+            begin, end = self.config.boundary_ids
+            marks = torch.where(mask, boundary_marks(self.config, input_ids), 0)
+            second = mask & ((marks == begin).cumsum(1) > 1)
+            if not pairs:
+                # In one sentence <S> may be a word; behind </S> it begins another one.
+                second &= F.pad((marks[:, :-1] == end) & (marks[:, 1:] == begin), (1, 0)).cummax(1).values
         # Elsewhere than on the CPU the look would wait for the device at every call.
         if mask.device.type == "cpu" and not torch.compiler.is_compiling():
             wrong = (second.any(1) != pairs).nonzero().flatten().tolist()

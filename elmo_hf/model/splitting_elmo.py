@@ -27,6 +27,8 @@ def _moses_english() -> str:
     # An apostrophe goes with what follows it: 's, 'll, and 's of 1980's.
     begin = rf"(?:\A'(?=[^\s'])|(?<={alpha})'{alpha}'(?={alpha})|(?<={alpha})'(?={alpha})|(?<=\p{{N}})'(?=s))"
     end = rf"(?!{inner}|\.)"
+    # The first letter is looked for so far: without a bound, Rust gives up on a word of a million digits.
+    has_letter = rf"(?={any_inner}{{0,1000}}?{alpha})"
     abbreviations = "|".join([*NONBREAKING.split(), "[A-Z]"])
     return "|".join(
         [
@@ -34,7 +36,7 @@ def _moses_english() -> str:
             r"\.{2,}",
             rf"(?:{abbreviations})\.{end}",  # Dr. and initials
             r"(?:No|Art|pp)\.(?=\s+[0-9])",
-            rf"{begin}?(?={any_inner}*?{alpha}){without_period}*+{period}{any_inner}*+\.{end}",  # U.S. and p.m.
+            rf"{begin}?{has_letter}{without_period}*+{period}{any_inner}*+\.{end}",  # U.S. and p.m.
             rf"{begin}?{any_inner}++\.(?=\s+\p{{Lower}})",  # a period before a small letter ends no sentence
             rf"{begin}?{any_inner}++",
             r"\S",

@@ -19,6 +19,7 @@ from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_
 
 TRUNCATIONS = ("characters", "bytes")
 LONELY_SEPARATORS = re.compile("[\x1c-\x1f]")
+MOST_BACKENDS = 16
 # What stands at padded positions.
 FILLERS = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1, "labels": -100}
 
@@ -265,7 +266,8 @@ class ElmoTokenizer(TokenizersBackend):
     ) -> Tokenizer:
         """A Rust tokenizer with these settings, made once and never changed: several threads may use it."""
         key = (split_into_words, splits, padding, truncation)
-        if key not in self._backends:
+        backend = self._backends.get(key)
+        if backend is None:
             backend = rust_tokenizer()
             # Rust would split words that are already split, and look for added tokens inside of them. In raw text,
             # <S> and its like are found by the splitting: a boundary is a whole word, never a part of one.
@@ -282,8 +284,10 @@ class ElmoTokenizer(TokenizersBackend):
             if truncation is not None:
                 most, stride, strategy, side = truncation
                 backend.enable_truncation(most, stride=stride, strategy=strategy, direction=side)
+            if len(self._backends) >= MOST_BACKENDS:  # lengths that change from call to call make one each
+                self._backends.pop(next(iter(self._backends)), None)
             self._backends[key] = backend
-        return self._backends[key]
+        return backend
 
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         self._backends.clear()

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import ENTITIES, small
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification, pipeline
 from transformers import logging as transformers_logging
 
 from elmo_hf import (
@@ -360,3 +360,15 @@ def test_the_card_of_a_head_shows_its_pipeline_and_runs(settings, call, tmp_path
     assert call in code and "pipeline_tag: t" in card
     exec(code, {})
     assert "LABEL_" in capsys.readouterr().out
+
+
+def test_a_pair_without_type_ids_is_refused_by_a_head_that_reads_one_sentence():
+    model, tokenizer = small(ElmoForSequenceClassification, labels=["entailment", "other"]), ElmoTokenizer()
+    pair = tokenizer(["One text ."], ["Its partner ."], return_tensors="pt")
+    assert set(pair) == {"input_ids", "attention_mask"}
+    with pytest.raises(ValueError, match="Row 0 holds a pair of sentences, but this model reads one"):
+        model(**pair)
+    classify = pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="holds a pair of sentences, but this model reads one"):
+        classify("A text about cats .", candidate_labels=["cats", "dogs"])
+    model(**tokenizer([["The", "mark", "<S>", "as", "a", "word"]], is_split_into_words=True, return_tensors="pt"))

@@ -14,6 +14,7 @@ from reference_bilm import ReferenceBilm
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
+from elmo_hf.model.batch_encoding_elmo import Texts
 from elmo_hf.model.word_rows_elmo import word_of_row
 
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True)
@@ -319,3 +320,30 @@ def test_several_processes_give_what_one_gives(tokenizer):
         for number in (None, 2)
     )
     assert one[:] == two[:] and one[50]["attention_mask"] == [1, 1]
+
+
+def test_lengths_that_change_from_call_to_call_leave_nothing_behind():
+    tokenizer = ElmoTokenizer()
+    for length in range(3, 103):
+        found = tokenizer("one two three four", truncation=True, max_length=length, return_offsets_mapping=True)
+        assert len(found["input_ids"]) == min(length, 6)
+    assert len(tokenizer._backends) <= 16
+
+
+@pytest.mark.parametrize("letterless", ["1", "1,", "-", "5."])
+def test_a_word_of_a_million_characters_without_a_letter(letterless):
+    text = letterless * (1_000_000 // len(letterless))
+    batch = ElmoTokenizer()(["before " + text], return_tensors="pt", return_offsets_mapping=True)
+    assert batch["offset_mapping"][0, 1].tolist() == [0, 6] and batch["offset_mapping"].max() == len(text) + 7
+
+
+def test_where_rust_gives_up_is_an_error(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    class Splitter:
+        def pre_tokenize_str(self, text):
+            raise PanicException("retry-limit-in-match over")
+
+    with pytest.raises(ValueError, match="The text cannot be split into words: retry-limit-in-match over"):
+        Texts.of(["text"], None, False, True).rows(Splitter())
