@@ -60,7 +60,7 @@ class OneDnnLinear:
         self.plain = PlainLinear(weight) if weight.numel() <= SMALL else None
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        return packed_linear(x, self.packed, bias)
+        return packed_linear(_in_few_shapes(x), self.packed, bias)[: len(x)]
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         if self.plain is not None and len(x) == 1:
@@ -72,7 +72,18 @@ class OneDnnLinear:
             return self.plain.clipped(x, bound)
         if bound is None:
             return self(x)
-        return packed_clipped(x, self.packed, bound)
+        return packed_clipped(_in_few_shapes(x), self.packed, bound)[: len(x)]
+
+
+def _in_few_shapes(x: torch.Tensor) -> torch.Tensor:
+    """x (n, in) with rows of zeros after it.
+
+    oneDNN writes a program for every number of rows that it meets and keeps a thousand of them, half a megabyte each.
+    """
+    n = len(x)
+    step = 1 if n <= 16 else 8 if n <= 64 else 32 if n <= 256 else 128
+    missing = -n % step
+    return F.pad(x, (0, 0, 0, missing)) if missing else x
 
 
 Linear = PlainLinear | OneDnnLinear | Int8Product

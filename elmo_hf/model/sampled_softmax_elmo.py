@@ -125,12 +125,33 @@ class _Nll(torch.autograd.Function):
                     gradients[3][part] = torch.exp(truth - normal) - 1
                 _add_gradients(gradients, part, some, weight, shares)
         ctx.gradients = gradients
+        ctx.save_for_backward(rows, weight, bias, own, targets, hits)
         return total
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        if torch.is_grad_enabled():  # asked for a gradient that can be differentiated again
+            return *_differentiable_gradients(ctx, gradient), None, None, None
         scaled = [None if one is None else one * gradient.to(one.dtype) for one in ctx.gradients]
         return *scaled, None, None, None
+
+
+def _differentiable_gradients(ctx: Any, gradient: torch.Tensor) -> list[torch.Tensor | None]:
+    """The same gradients from operations that autograd knows, all logits at once."""
+    # Views, because `own` itself depends on the rows: that way of theirs is not ours to follow.
+    rows, weight, bias, own = given = [None if one is None else one.view_as(one) for one in ctx.saved_tensors[:4]]
+    targets, hits = ctx.saved_tensors[4:]
+    logits = F.linear(rows, weight).float() + bias  # (N, K)
+    if own is None:
+        total = F.cross_entropy(logits, targets, reduction="sum")
+    else:
+        left_out = torch.arange(len(weight), device=rows.device) == hits[:, None]
+        normal = torch.logaddexp(logits.masked_fill(left_out, -torch.inf).logsumexp(-1), own)
+        total = (normal - own).sum()
+    needed = ctx.needs_input_grad[:4]
+    wanted = [one for one, need in zip(given, needed, strict=True) if need]
+    found = iter(torch.autograd.grad(total, wanted, gradient, create_graph=True))
+    return [next(found) if need else None for need in needed]
 
 
 def _add_gradients(

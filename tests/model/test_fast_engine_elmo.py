@@ -4,7 +4,9 @@ import copy
 import gc
 import io
 import multiprocessing
+import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -12,11 +14,12 @@ import pytest
 import torch
 from golden_files import GOLDEN, SHARED_FIXTURES
 from reference_bilm import ReferenceBilm
+from remote import run_python
 from torch import nn
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
-from elmo_hf.model.fast_products_elmo import _kept
+from elmo_hf.model.fast_products_elmo import OneDnnLinear, _in_few_shapes, _kept
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "A third , then ."]
@@ -351,6 +354,82 @@ def test_workers_of_a_data_loader(two_threads, batch, start):
     dataset = Embedded(model, batch)
     loader = torch.utils.data.DataLoader(dataset, num_workers=2, multiprocessing_context=start, timeout=300)
     assert [float(x) for x in loader] == pytest.approx([float(expected)] * 4, abs=1e-3)
+
+
+def test_the_threads_of_a_forked_process_are_its_own():
+    """Where our code does not run, nothing is set; where it does, one thread is."""
+    script = """
+import os, torch
+torch.set_num_threads(2)
+from elmo_hf import ElmoConfig, ElmoModel
+model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+torch.ones(300, 300) @ torch.ones(300, 300)
+if not os.fork():
+    before = torch.get_num_threads()
+    with torch.no_grad():
+        model(torch.full((1, 3, 50), 261))
+    print(before, torch.get_num_threads(), flush=True)
+    os._exit(0)
+os.wait()
+print(torch.get_num_threads())
+"""
+    assert run_python(script, {}, with_package=True).split() == ["2", "1", "2"]
+
+
+def test_a_fork_while_others_compute(two_threads, batch):
+    """Each forked process finds every lock free, and whole words in what is remembered."""
+    model = new_model()
+    model.cache_words(4)
+    expected, stop = vectors(model, batch), threading.Event()
+
+    def work():
+        while not stop.is_set():
+            vectors(model, batch)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                signal.alarm(60)  # a hang ends by itself
+                os._exit(0 if torch.allclose(vectors(model, batch), expected, atol=1e-5) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+
+
+def test_products_come_in_few_shapes():
+    shapes = {len(_in_few_shapes(torch.ones(number, 2))) for number in range(513)}
+    assert len(shapes) <= 32
+    x, weight, bias = torch.randn(37, 5), torch.randn(16, 5), torch.randn(16)
+    product = OneDnnLinear(weight)
+    assert torch.allclose(product(x, bias), x @ weight.T + bias, atol=1e-5)
+    assert torch.allclose(product.clipped(x, 0.3), (x @ weight.T).clamp(-0.3, 0.3), atol=1e-5)
+
+
+def test_a_compiler_leaves_the_recurrence_out(batch):
+    sizes = []
+
+    def backend(graph, _):
+        sizes.append(len(graph.graph.nodes))
+        return graph.forward
+
+    model = new_model()
+    compiled = torch.compile(model, backend=backend)
+    for length in (12, 9, 5):
+        some = {name: value[:, :length] for name, value in batch.items()}
+        assert torch.allclose(vectors(compiled, some), vectors(model, some), atol=1e-6)
+    assert sum(sizes) < 100  # an unrolled loop over time has hundreds for each length
+
+
+def test_eight_bits_are_named(batch):
+    model = new_model()
+    model.quantize()
+    assert "int8 weights" in model.engine and "eight bits" in model.engine or "as floats" in model.engine
 
 
 def test_an_error_in_one_direction_reaches_the_caller(two_threads, batch):

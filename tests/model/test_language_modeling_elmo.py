@@ -226,6 +226,25 @@ print(type(model).__module__.split(".")[0], type(body).__name__, float(loss.deta
 """
 
 
+@pytest.mark.parametrize("sampled", [None, 4])
+@pytest.mark.parametrize("wrong", [-1, -99, -101, WORDS])
+def test_labels_are_words_or_none(wrong, sampled):
+    model = small(num_sampled=sampled)
+    batch = window(model.config, 1)
+    batch["backward_labels"][1, 2] = wrong
+    with pytest.raises(ValueError, match=f"labels hold {wrong}; accepted are lines of the vocabulary from 0 to 10"):
+        model(**batch)
+    batch["backward_labels"][1, 2] = -100
+    assert model(**batch).loss > 0
+    mask = torch.ones_like(batch["labels"])
+    mask[1, 2], batch["backward_labels"][1, 2] = 0, wrong  # what stands in padding does not matter
+    assert model(**batch, attention_mask=mask).loss > 0
+    with pytest.raises(ValueError, match="accepted is one word per token"):
+        model(**{**batch, "labels": batch["labels"][:, :2]})
+    with pytest.raises(TypeError, match="labels have the type torch.float32"):
+        model(**{**batch, "labels": batch["labels"].float()})
+
+
 def test_remote_code_trains_and_saves_again(tmp_path):
     model = small(num_sampled=4).float()
     model.save_pretrained(tmp_path / "model")

@@ -91,3 +91,35 @@ def test_the_mean_sampled_gradient_points_where_the_full_one_does():
             total += one / 2000
     for one, other in zip(full, mean, strict=True):
         assert torch.cosine_similarity(one.flatten(), other.flatten(), 0) >= 0.99
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_second_derivatives(sampled):
+    """Against differences of first derivatives, for all of the leaves."""
+    torch.manual_seed(4)
+    targets, words = torch.tensor([0, 3, 3, 5]), torch.tensor([1, 3, 6])
+    rows, weight, bias = torch.randn(4, 5).double(), torch.randn(7, 5).double(), torch.randn(7).double()
+
+    def loss(rows, weight, bias):
+        if not sampled:
+            return full_nll(rows, targets, weight, bias).double()
+        corrections = [log_expected_counts(some, 7, 5).double() for some in (targets, words)]
+        pairs = [(one[targets], one[words]) for one in (weight, bias)]
+        return sampled_nll(rows, targets, *pairs, words, corrections).double()
+
+    leaves = [one.requires_grad_() for one in (rows, weight, bias)]
+    along = [torch.randn_like(one) for one in leaves]
+    first = torch.autograd.grad(loss(*leaves), leaves, create_graph=True)
+    plain = torch.autograd.grad(loss(*leaves), leaves)
+    for one, other in zip(first, plain, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+    found = torch.autograd.grad(first, leaves, along)
+
+    def gradients(step):
+        moved = [(one.detach() + step * way).requires_grad_() for one, way in zip(leaves, along, strict=True)]
+        return torch.autograd.grad(loss(*moved), moved)
+
+    # The loss works in float32: steps that are not lost in its rounding.
+    for one, low, high in zip(found, gradients(-5e-3), gradients(5e-3), strict=True):
+        assert torch.allclose(one, (high - low) / 1e-2, atol=2e-3, rtol=2e-3)
+    assert all(one.abs().max() > 0.01 for one in found)
