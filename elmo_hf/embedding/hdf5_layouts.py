@@ -107,7 +107,10 @@ class Hdf5Store(EmbeddingStore):
     def text(self, number: int) -> str:
         number = self._place(number)
         if number not in self._texts:
-            raise ValueError(f"{self.path} does not say which text sentence {number} has; allennlp-hdf5 does.")
+            raise ValueError(
+                f"{self.path} does not say which text sentence {number} has; AllenNLP's layout does, by the last of "
+                "equal sentences."
+            )
         return self._texts[number]
 
     @cached_property
