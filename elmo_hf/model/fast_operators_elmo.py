@@ -25,7 +25,8 @@ def _is_trusted(name: str, trial: Callable[[], bool], instead: str, *kind: Hasha
     with lock:
         if (name, *kind) not in _trusted:
             try:
-                with torch.no_grad(), torch.autocast("cpu", enabled=False):
+                # Tensors made in inference mode are other tensors.
+                with torch.inference_mode(False), torch.no_grad(), torch.autocast("cpu", enabled=False):
                     reason = None if trial() else "gives other numbers than expected"
             except Exception as error:
                 reason = f"fails ({type(error).__name__}: {error})"
