@@ -5,6 +5,7 @@ from .embedding import ElmoEmbedder, EmbeddingStore, SentenceSource, embed, embe
 from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
 from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
 from .model.configuration_elmo import ElmoConfig
+from .model.crf_elmo import LinearChainCrf
 from .model.head_linear_elmo import pool_words
 from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
 from .model.hub_elmo import register_auto_classes
@@ -18,6 +19,7 @@ from .model.modeling_elmo import (
 from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline, register_pipelines
 from .model.pretrained_elmo import ElmoPreTrainedModel
 from .model.scalar_mix_elmo import ElmoScalarMix
+from .model.task_encoders_elmo import InterleavedHighwayLstm, StackedBiLstm
 from .model.tokenization_elmo import ElmoTokenizer
 from .model.word_rows_elmo import byte_rows, read_word_vocabulary
 from .text.conll import read_conll, read_conllu
@@ -46,10 +48,13 @@ __all__ = [
     "ElmoScorer",
     "ElmoTokenizer",
     "EmbeddingStore",
+    "InterleavedHighwayLstm",
+    "LinearChainCrf",
     "Perplexity",
     "Prediction",
     "SentenceScore",
     "SentenceSource",
+    "StackedBiLstm",
     "__version__",
     "align_labels",
     "bundled_model",

@@ -9,10 +9,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .head_settings_elmo import HeadSettings
+from .head_base_elmo import SentenceHead, TokenHead
+from .head_settings_elmo import HeadSettings, require
 
 
-class LinearTokens(nn.Linear):
+class LinearTokens(TokenHead, nn.Linear):
     """A linear layer on the vector of every token."""
 
     @strict
@@ -20,14 +21,16 @@ class LinearTokens(nn.Linear):
     class Settings(HeadSettings):
         """None of its own."""
 
+        places = ("input",)
+
     def __init__(self, config: ElmoConfig, settings: Any, sizes: Any):
-        super().__init__(sizes.input, config.num_labels)
+        nn.Linear.__init__(self, sizes.input, config.num_labels)
 
     def logits(self, read: Any) -> torch.Tensor:
         return self(read.x)  # (B, T, num_labels)
 
 
-class LinearSentences(nn.Linear):
+class LinearSentences(SentenceHead, nn.Linear):
     """A linear layer on the pooled words of a sentence, or on `[u; v; |u - v|; u * v]` of two."""
 
     @strict
@@ -40,12 +43,19 @@ class LinearSentences(nn.Linear):
             sentence_pairs: compare two sentences in place of reading one.
         """
 
+        places = ("input",)
+
         pooling: Literal["mean", "max", "first_last"] = "mean"
         sentence_pairs: bool = False
 
+        def validate_pooling(self):
+            clash = self.pooling == "first_last" and self.word_vectors is not None
+            require(not clash, "pooling", self.pooling, "'mean' or 'max' with word vectors, which have no directions")
+
     def __init__(self, config: ElmoConfig, settings: Any, sizes: Any):
-        super().__init__(sizes.input * (4 if settings.sentence_pairs else 1), config.num_labels)
+        nn.Linear.__init__(self, sizes.input * (4 if settings.sentence_pairs else 1), config.num_labels)
         self.pooling, self.num_directions = settings.pooling, config.num_directions
+        self.reads_pairs = settings.sentence_pairs
 
     def logits(self, *sentences: Any) -> torch.Tensor:
         pooled = [pool_words(read.x, read.words, self.pooling, self.num_directions) for read in sentences]

@@ -1,7 +1,7 @@
 """The settings of a head: `config.head`, read, checked and completed."""
 
 import difflib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
@@ -16,15 +16,55 @@ class HeadSettings:
     """What every head can be told. A head's own settings derive from this, in the head's file.
 
     `presets` names sets of values: `head={"type": ..., "preset": "small"}`.
+
+    Args:
+        elmo_at: where a mix of the biLM's layers joins the vectors of the network: at its `"input"`, `[x; ELMo]`, at
+            its `"output"`, `[h; ELMo]`, both, or none. Each has weights of its own.
+        word_vectors: rows and size of a table of word vectors that join the input; None for none.
+        tune_word_vectors: train the table too.
+        output_mix_dropout, output_mix_l2: of the mix at the output; None for the config's `mix_dropout`, `mix_l2`.
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    places: ClassVar[tuple[str, ...]] = ("input", "output")
+
+    elmo_at: list = field(default_factory=lambda: ["input"])
+    word_vectors: list | None = None
+    tune_word_vectors: bool = False
+    output_mix_dropout: float | int | None = None
+    output_mix_l2: float | int | None = None
+
+    def validate_inputs(self):
+        known = all(place in self.places for place in self.elmo_at) and len(set(self.elmo_at)) == len(self.elmo_at)
+        require(known, "elmo_at", self.elmo_at, f"a list of none or some of {', '.join(map(repr, self.places))}")
+        table = self.word_vectors
+        whole = table is None or (len(table) == 2 and all(isinstance(n, int) and n >= 1 for n in table))
+        require(whole, "word_vectors", table, "None, or [number of words, size of a vector]")
+        require(
+            table is not None or "input" in self.elmo_at,
+            "elmo_at",
+            self.elmo_at,
+            "a list with 'input', or word_vectors: the network would have nothing to read",
+        )
+        dropout, l2 = self.output_mix_dropout, self.output_mix_l2
+        require(dropout is None or 0 <= dropout < 1, "output_mix_dropout", dropout, "None, or 0 to below 1")
+        require(l2 is None or l2 >= 0, "output_mix_l2", l2, "None, or a number of at least 0")
 
 
 def require(condition: Any, name: str, found: Any, accepted: str):
     """Raises a sentence about a setting of a head unless the condition holds."""
     if not condition:
         raise ValueError(f"`{name}` is {found!r}; accepted is {accepted}.")
+
+
+def check_sizes(settings: HeadSettings):
+    """Raises unless the sizes of a network, its whole numbers, are at least 1 and its dropout is a share."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if one.type is int:
+            require(value >= 1, one.name, value, "a whole number of at least 1")
+        elif one.name == "dropout":
+            require(0 <= value < 1, "dropout", value, "a number from 0 to below 1")
 
 
 def read_head(head: str | dict | None, owner: str) -> tuple[str, type, HeadSettings]:
@@ -90,4 +130,4 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-__all__ = ["HeadSettings", "head_dict", "read_head", "require"]
+__all__ = ["HeadSettings", "check_sizes", "head_dict", "read_head", "require"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .configuration_elmo import ElmoConfig  # noqa: F401
+    from .crf_elmo import LinearChainCrf  # noqa: F401
     from .dispatch_elmo import has_fast_way  # noqa: F401
     from .fast_engine_elmo import engine_of  # noqa: F401
     from .fast_fork_elmo import settle  # noqa: F401
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
     from .fast_ways_elmo import WAYS  # noqa: F401
     from .fast_word_cache_elmo import WordCache  # noqa: F401
     from .fast_words_elmo import distinct_words  # noqa: F401
+    from .head_base_elmo import Read  # noqa: F401
+    from .head_bcn_elmo import BiattentiveClassifier  # noqa: F401
+    from .head_crf_elmo import BiLstmCrf  # noqa: F401
+    from .head_esim_elmo import InferencePairs  # noqa: F401
     from .head_linear_elmo import LinearTokens  # noqa: F401
     from .head_settings_elmo import HeadSettings  # noqa: F401
+    from .head_srl_elmo import PredicateLstm  # noqa: F401
     from .heads_elmo import ElmoForTokenClassification  # noqa: F401
     from .int8_elmo import quantize_weight  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from .pretrained_elmo import ElmoPreTrainedModel  # noqa: F401
     from .sampled_softmax_elmo import draw_words  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
+    from .task_encoders_elmo import StackedBiLstm  # noqa: F401
+    from .task_layers_elmo import BiAttention  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
 VECTORS = """import torch
@@ -61,6 +69,22 @@ print(classify(%s))
 """
 SENTENCE = PIPELINE % '"A first sentence."'
 PAIR = PIPELINE % '{{"text": "A first sentence.", "text_pair": "Another one."}}'
+
+PREDICATE = """import torch
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+name = "{name}"
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
+model = AutoModelForTokenClassification.from_pretrained(name, trust_remote_code=True)
+
+words, predicate = ["She", "sold", "the", "house", "."], 1
+batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
+batch["token_type_ids"] = torch.zeros_like(batch["attention_mask"])
+batch["token_type_ids"][0, predicate + 1] = 1  # <S> comes first
+with torch.no_grad():
+    labels = model(**batch).logits.argmax(-1)[0, 1:-1]
+print([model.config.id2label[label] for label in labels.tolist()])
+"""
 
 
 class Saved(NamedTuple):
@@ -120,7 +144,11 @@ SAVED = (
 # The first of a class is what it has if `head` does not say.
 HEADS = (
     Head("linear", "ElmoForTokenClassification", "head_linear_elmo", "LinearTokens"),
+    Head("bilstm-crf", "ElmoForTokenClassification", "head_crf_elmo", "BiLstmCrf"),
+    Head("srl", "ElmoForTokenClassification", "head_srl_elmo", "PredicateLstm", PREDICATE),
     Head("linear", "ElmoForSequenceClassification", "head_linear_elmo", "LinearSentences"),
+    Head("bcn", "ElmoForSequenceClassification", "head_bcn_elmo", "BiattentiveClassifier"),
+    Head("esim", "ElmoForSequenceClassification", "head_esim_elmo", "InferencePairs"),
 )
 
 # What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.

@@ -47,7 +47,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         # The distributions that the original draws from.
-        if isinstance(module, nn.Embedding):
+        if hasattr(module, "initial_weights"):
+            module.initial_weights()
+        elif isinstance(module, nn.Embedding):
             init.uniform_(module.weight, -1.0, 1.0)
             if not getattr(module.weight, "_is_hf_initialized", False):
                 module.weight[0].zero_()

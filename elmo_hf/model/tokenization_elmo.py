@@ -21,7 +21,14 @@ TRUNCATIONS = ("characters", "bytes")
 LONELY_SEPARATORS = re.compile("[\x1c-\x1f]")
 MOST_BACKENDS = 16
 # What stands at padded positions.
-FILLERS = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1, "labels": -100}
+FILLERS = {
+    "input_ids": 0,
+    "attention_mask": 0,
+    "token_type_ids": 0,
+    "special_tokens_mask": 1,
+    "labels": -100,
+    "word_vector_ids": 0,
+}
 
 
 class ElmoTokenizer(TokenizersBackend):
@@ -36,6 +43,8 @@ class ElmoTokenizer(TokenizersBackend):
         word_vocabulary: the language model's words, a file with one a line or a list. Read when first needed.
         max_characters_per_token: length of a row, begin and end marks included.
         word_input: give word ids, line of the vocabulary + 1, in place of rows.
+        vector_words: the words of a table of word vectors, a file with one a line or a list. `word_vector_ids` then
+            come along: 0 for no word, 1 for one that the table has not, not even in small letters, else line + 2.
 
     Example:
 
@@ -52,6 +61,7 @@ class ElmoTokenizer(TokenizersBackend):
     """
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json", "word_vocabulary": "word_vocabulary.txt"}
+    vocab_files_names |= {"vector_words": "vector_words.txt"}
     model_input_names = ["input_ids", "attention_mask"]
 
     def __init__(
@@ -61,6 +71,7 @@ class ElmoTokenizer(TokenizersBackend):
         word_vocabulary: str | os.PathLike | Sequence[str] | None = None,
         max_characters_per_token: int = 50,
         word_input: bool = False,
+        vector_words: str | os.PathLike | Sequence[str] | None = None,
         tokenizer_file: str | None = None,
         **kwargs: Any,
     ):
@@ -78,6 +89,10 @@ class ElmoTokenizer(TokenizersBackend):
         else:
             self._vocabulary_file, self._words = None, None if word_vocabulary is None else list(word_vocabulary)
         self._word_lines: dict[str, int] | None = None
+        if isinstance(vector_words, (str, os.PathLike)):
+            vector_words = read_word_vocabulary(vector_words)
+        self.vector_words = None if vector_words is None else list(vector_words)
+        self._vector_lines = {word: line for line, word in enumerate(self.vector_words or ())}
         self._backends: dict[tuple, Tokenizer] = {}
 
         splitter = pre_tokenizer(splitting)
@@ -219,6 +234,8 @@ class ElmoTokenizer(TokenizersBackend):
         elif return_tensors is not None and len({len(row) for row in rows}) == 1:
             numbers = np.stack(numbers)
         tables = {"input_ids": self.word_table(list(index)[3:])}
+        if self.vector_words is not None:
+            tables["word_vector_ids"] = self._vector_ids(list(index)[3:])
         if return_lm_labels:
             unknown = self.word_lines[UNK]
             lines = [-100, *(self.word_lines.get(token, unknown) for token in list(index)[1:])]
@@ -254,6 +271,11 @@ class ElmoTokenizer(TokenizersBackend):
         return np.concatenate(
             [mark_rows(width := self.max_characters_per_token), byte_rows(words, width, self.word_truncation)]
         )
+
+    def _vector_ids(self, words: list[str]) -> np.ndarray:
+        """Rows of the table of word vectors for padding, `<S>`, `</S>`, and then for each of the words."""
+        lines = (self._vector_lines.get(word, self._vector_lines.get(word.lower(), -1)) for word in words)
+        return np.array([0, 0, 0, *(line + 2 for line in lines)], dtype=np.int64)
 
     def _type_ids(self, encodings: Any, texts: "Texts", rows: list, mask: Any) -> Any:
         """0 for a text and 1 for its partner, as the mask is laid out."""
@@ -336,14 +358,7 @@ class ElmoTokenizer(TokenizersBackend):
         )
         if strategy != PaddingStrategy.DO_NOT_PAD:
             length = max_length if strategy == PaddingStrategy.MAX_LENGTH else None
-            fillers = {
-                "input_ids": 0,
-                "attention_mask": 0,
-                "token_type_ids": 0,
-                "special_tokens_mask": 1,
-                "labels": -100,
-            }
-            for key in data.keys() & fillers.keys():
+            for key in data.keys() & FILLERS.keys():
                 values = [np.asarray(value) for value in data[key]]
                 if all(value.ndim and len(value) == n for value, n in zip(values, lengths, strict=True)):
                     side = padding_side or self.padding_side
@@ -393,9 +408,14 @@ class ElmoTokenizer(TokenizersBackend):
         filename_prefix: str | None = None,
     ) -> tuple[str, ...]:
         file_names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        if self.vector_words is not None:
+            path = os.path.join(save_directory, prefix + self.vocab_files_names["vector_words"])
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{word}\n" for word in self.vector_words)
+            file_names = (*file_names, path)
         if self._words is None and self._vocabulary_file is None:
             return file_names
-        prefix = f"{filename_prefix}-" if filename_prefix else ""
         path = os.path.join(save_directory, prefix + self.vocab_files_names["word_vocabulary"])
         if self._vocabulary_file is None:
             with open(path, "w", encoding="utf-8") as file:

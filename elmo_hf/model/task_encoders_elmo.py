@@ -1,0 +1,196 @@
+"""What encodes a sentence in a task's network: recurrent layers, dropout that stays the same over time, rows of words.
+
+The networks read words only, moved to the left of their row: neither padding, on whichever side, nor `<S>` and `</S>`
+can change anything.
+"""
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import initialization as init
+
+
+def word_order(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the words of each row are.
+
+    Args:
+        words: (B, T), True at words.
+
+    Returns:
+        (B, W), for W the most words of a row but at least 1: positions, words first in their order; and (B, W), which
+        of them are words.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf.model.task_encoders_elmo import word_order
+    >>> index, kept = word_order(torch.tensor([[0, 1, 0, 1], [0, 0, 1, 0]]).bool())
+    >>> index.tolist(), kept.tolist()
+    ([[1, 3], [2, 0]], [[True, True], [True, False]])
+
+    ```
+    """
+    most = max(int(words.sum(1).max()) if words.numel() else 0, 1)
+    index = torch.argsort((~words).long(), dim=1, stable=True)[:, :most]
+    return index, words.gather(1, index)
+
+
+def gather_rows(x: torch.Tensor, index: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """The vectors (B, W, size) of (B, T, size) at the positions of `word_order`, zeros where there is no word."""
+    rows = x.gather(1, index[..., None].expand(-1, -1, x.shape[2]))
+    return torch.where(kept[..., None], rows, torch.zeros_like(rows))
+
+
+def spread_rows(x: torch.Tensor, kept: torch.Tensor, index: torch.Tensor, length: int) -> torch.Tensor:
+    """The vectors (B, W, size) back at their positions in (B, length, size), zeros elsewhere."""
+    shown = torch.where(kept[..., None], x, torch.zeros_like(x))
+    out = x.new_zeros(x.shape[0], length, x.shape[2])
+    return out.scatter(1, index[..., None].expand(-1, -1, x.shape[2]), shown)
+
+
+class VariationalDropout(nn.Module):
+    """Dropout whose mask is drawn once for each row and dimension, and is the same at every word (Gal and Ghahramani
+    2016).
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf.model.task_encoders_elmo import VariationalDropout
+    >>> x = VariationalDropout(0.5)(torch.ones(2, 7, 4))
+    >>> bool((x == x[:, :1]).all())
+    True
+
+    ```
+    """
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.training or not self.p:
+            return x
+        return x * nn.functional.dropout(torch.ones_like(x[:, :1]), self.p)
+
+
+class StackedBiLstm(nn.Module):
+    """Layers of an LSTM (or GRU) in both directions, with variational dropout on what each layer reads.
+
+    `h_t = [forward(x_1 ... x_t); backward(x_n ... x_t)]`, layer on layer.
+
+    Args:
+        input_size: size of the vectors that come in.
+        size: size of one direction; the output has twice this.
+        layers: number of layers.
+        dropout: of each layer's input.
+        cell: `"lstm"` or `"gru"`.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import StackedBiLstm
+    >>> h = StackedBiLstm(4, 3, layers=2)(torch.zeros(2, 5, 4), torch.tensor([[1] * 5, [1] * 2 + [0] * 3]).bool())
+    >>> tuple(h.shape), bool(h[1, 2:].any())
+    ((2, 5, 6), False)
+
+    ```
+    """
+
+    def __init__(self, input_size: int, size: int, layers: int = 1, dropout: float = 0.0, cell: str = "lstm"):
+        super().__init__()
+        kind = {"lstm": nn.LSTM, "gru": nn.GRU}[cell]
+        sizes = [input_size, *[2 * size] * (layers - 1)]
+        self.layers = nn.ModuleList(kind(before, size, batch_first=True, bidirectional=True) for before in sizes)
+        self.dropout = VariationalDropout(dropout)
+        self.output_size = 2 * size
+
+    def initial_weights(self):
+        for layer in self.layers:
+            for name, parameter in layer.named_parameters():
+                if "bias" in name:
+                    init.zeros_(parameter)
+                elif "weight_hh" in name:
+                    init.orthogonal_(parameter)
+                else:
+                    init.xavier_uniform_(parameter)
+
+    def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        """(B, W, input_size), words to the left, and which they are (B, W) -> (B, W, 2 * size), zero elsewhere."""
+        # A row without words is read as one of a zero vector, and forgotten.
+        lengths = kept.sum(1).clamp(min=1).cpu()
+        for layer in self.layers:
+            packed = pack_padded_sequence(self.dropout(x), lengths, batch_first=True, enforce_sorted=False)
+            x, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=kept.shape[1])
+        return torch.where(kept[..., None], x, torch.zeros_like(x))
+
+
+class InterleavedHighwayLstm(nn.Module):
+    """LSTM layers that read forward and backward by turns, each on the one before, with highways between them.
+
+    One step of a layer (He et al. 2017), `m` a dropout mask that is the same at every word:
+
+        i, f, o, r = sigmoid(W [x_t; h_(t-1)] + b)        c~ = tanh(W_c [x_t; h_(t-1)] + b_c)
+        c_t = i * c~ + f * c_(t-1)                        h_t = m * (r * o * tanh(c_t) + (1 - r) * W_h x_t)
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import InterleavedHighwayLstm
+    >>> h = InterleavedHighwayLstm(4, 3, layers=2)(torch.zeros(1, 5, 4), torch.ones(1, 5).bool())
+    >>> tuple(h.shape)
+    (1, 5, 3)
+
+    ```
+    """
+
+    def __init__(self, input_size: int, size: int, layers: int, dropout: float = 0.0):
+        super().__init__()
+        self.size, self.dropout, self.output_size = size, dropout, size
+        sizes = [input_size, *[size] * (layers - 1)]
+        self.inputs = nn.ModuleList(nn.Linear(before, 6 * size) for before in sizes)
+        self.recurrent = nn.ModuleList(nn.Linear(size, 5 * size, bias=False) for _ in sizes)
+
+    def initial_weights(self):
+        for layer, recurrent in zip(self.inputs, self.recurrent, strict=True):
+            init.orthogonal_(layer.weight)
+            init.orthogonal_(recurrent.weight)
+            init.zeros_(layer.bias)
+            if not getattr(layer.bias, "_is_hf_initialized", False):
+                layer.bias.data[self.size : 2 * self.size] = 1.0  # to remember, at first
+
+    def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        """(B, W, input_size) and which are words (B, W) -> (B, W, size), zero elsewhere."""
+        for number, (layer, recurrent) in enumerate(zip(self.inputs, self.recurrent, strict=True)):
+            x = self._layer(layer(x), recurrent, kept, backward=number % 2 == 1)
+        return x
+
+    def _layer(self, gates: torch.Tensor, recurrent: nn.Linear, kept: torch.Tensor, backward: bool) -> torch.Tensor:
+        size, length = self.size, kept.shape[1]
+        h = c = gates.new_zeros(gates.shape[0], size)
+        mask = nn.functional.dropout(torch.ones_like(h), self.dropout, self.training)
+        outputs: list[torch.Tensor] = [h] * length
+        for step in reversed(range(length)) if backward else range(length):
+            here, from_state = gates[:, step], recurrent(h)  # (B, 6 * size), (B, 5 * size)
+            i, f, o, r = torch.sigmoid(here[:, : 4 * size] + from_state[:, : 4 * size]).chunk(4, 1)
+            candidate = torch.tanh(here[:, 4 * size : 5 * size] + from_state[:, 4 * size :])
+            new_c = i * candidate + f * c
+            new_h = mask * (r * o * torch.tanh(new_c) + (1 - r) * here[:, 5 * size :])
+            # Padding does not change the state, so that a row read backward begins at its last word.
+            now = kept[:, step, None]
+            c, h = torch.where(now, new_c, c), torch.where(now, new_h, h)
+            outputs[step] = torch.where(now, new_h, torch.zeros_like(new_h))
+        return torch.stack(outputs, 1)
+
+
+__all__ = [
+    "InterleavedHighwayLstm",
+    "StackedBiLstm",
+    "VariationalDropout",
+    "gather_rows",
+    "spread_rows",
+    "word_order",
+]
