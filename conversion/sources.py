@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -59,6 +59,7 @@ class Bundle:
         names: the files in and below it, as `variables/variables.index`.
         unpack: gives the paths of some of them, all on this machine.
         given: the two files, where these were given in place of a folder.
+        options: the options file, where it was given beside an archive.
     """
 
     where: str
@@ -66,6 +67,7 @@ class Bundle:
     names: tuple[str, ...]
     unpack: Callable[[tuple[str, ...]], list[Path]]
     given: tuple[Path, ...] = ()
+    options: Path | None = None
 
     @property
     def top(self) -> list[str]:
@@ -90,6 +92,14 @@ def open_bundles(
     """
     if len(sources) == 2:
         files = _two_files(*sources, cache_dir)
+        with files[1].open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        if packed:
+            name = shown(sources[1])
+            with _opened(files[1], name) as archive, tempfile.TemporaryDirectory(prefix="elmo_hf_") as room:
+                bundles = [replace(bundle, options=files[0]) for bundle in _bundles(archive, Path(room))]
+                yield bundles, f"The {archive.kind} {name}"
+            return
         names = tuple(path.name for path in files)
         yield [Bundle(f"{files[0]} and {files[1]}", ".", names, lambda names: list(files), files)], str(files[1])
     elif len(sources) == 1:

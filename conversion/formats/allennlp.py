@@ -1,0 +1,193 @@
+"""AllenNLP's model.tar.gz: the ELMo inside of a model of a task, its biLM and a mix of its layers."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from ..options import config_from_options, read_json, read_options
+from ..sources import LARGEST_DESCRIPTION, LISTED, Bundle, SourceError, find_options
+from .entries import Entry
+from .source import Format, Given, Part, Source, megabytes
+from .torch_state import HIGHWAY, ZERO_ROW_INCLUDED, TorchWeights, count, lstm_entries, lstm_sizes
+
+CHARACTERS = "_elmo_lstm._token_embedder._char_embedding_weights"
+WEIGHTS = ("weights.th", "best.th")
+# What AllenNLP cannot do otherwise, and what the released weights were trained with.
+RELEASED = {"cell_clip": 3.0, "proj_clip": 3.0}
+
+
+def recognises(bundle: Bundle) -> bool:
+    return any(name in bundle.top for name in WEIGHTS)
+
+
+@contextmanager
+def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+    names = [name for name in WEIGHTS if name in bundle.top]
+    if not names:
+        raise SourceError(f"{bundle.where} does not hold weights.th; accepted is AllenNLP's model.tar.gz.")
+    path = bundle.path(names[0])
+    task = _description(bundle)
+    weights = TorchWeights(path)
+    prefix = _prefix(weights, task)
+    options, notes = _options(bundle, weights, prefix)
+    config = config_from_options(options, True, bundle.where)
+    if _asked(task, "do_layer_norm") is True:
+        config.mix_layer_norm = "batch"
+        notes.append("AllenNLP's layer norm before the mix counts <S> and </S> too; here these are left out of it.")
+    values, used, others = _mix(weights, prefix, config.num_hidden_layers + 1, given.mix)
+    found = (
+        f"{path.name} ({len(weights.names())} weights, {megabytes(path.stat().st_size)}), ELMo at {prefix[:-1] or '.'}"
+    )
+    if others:
+        found += f"; mix {given.mix} of {len(others)}: " + "; ".join(others)
+    body = f"{prefix}_elmo_lstm."
+    cached = tuple(name for name in weights.names() if name.startswith(f"{body}_word_embedding."))
+    others_of_model = tuple(name for name in weights.names() if not name.startswith(body))
+    yield Source(
+        config,
+        [Part(weights, _entries(config, body), others_of_model + cached)],
+        found,
+        values=values,
+        notes=notes,
+        used=tuple(used),
+    )
+
+
+def _description(bundle: Bundle) -> object:
+    """What config.json says, which may have commas before closing brackets, as AllenNLP lets it."""
+    if "config.json" not in bundle.top:
+        return {}
+    path = bundle.path("config.json")
+    try:
+        return read_json(path, "AllenNLP's config.json")
+    except ValueError:
+        if path.stat().st_size > LARGEST_DESCRIPTION:
+            raise
+    text = re.sub(r",(\s*[}\]])", r"\1", path.read_text(encoding="utf-8", errors="replace"))
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path} is not JSON ({error}); accepted is AllenNLP's config.json.") from None
+
+
+def _prefix(weights: TorchWeights, task: object) -> str:
+    """What stands before the names of the ELMo."""
+    found = [name.removesuffix(CHARACTERS) for name in weights.names() if name.endswith(CHARACTERS)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise SourceError(f"{weights.where} holds {len(found)} ELMos, and one is accepted: {', '.join(found)}.")
+    if any("_contextualizer." in name for name in weights.names()):
+        kind = "a transformer" if any("transformer" in name for name in weights.names()) else "an LSTM"
+        raise SourceError(
+            f"{weights.where} is a language model of AllenNLP's own, whose contextualizer is {kind}: no biLM, in "
+            "which each direction reads by itself through all layers, and nothing here computes it."
+        )
+    shown = ", ".join(weights.names()[:LISTED])
+    raise SourceError(f"{weights.where} holds no ELMo (nothing ends with {CHARACTERS}); found are {shown}.")
+
+
+def _options(bundle: Bundle, weights: TorchWeights, prefix: str) -> tuple[dict, list[str]]:
+    """What options.json says; without one, what follows from the shapes and from the released models."""
+    body = f"{prefix}_elmo_lstm."
+    name = find_options(bundle)
+    files = [one for one in bundle.names if re.search(r"(^|[./])options(_file)?(\.json)?$", PurePosixPath(one).name)]
+    path = bundle.options or (bundle.path(name or files[0]) if name or files else None)
+    if path is not None:
+        options = read_options(path)
+        options.setdefault("lstm", {})
+        if isinstance(options["lstm"], dict):
+            options["lstm"].setdefault("use_skip_connections", True)
+        return options, []
+    encoder = f"{body}_token_embedder."
+    filters = []
+    for number in range(count(weights, lambda n: f"{encoder}char_conv_{n}.weight")):
+        out, _, width = weights.dimensions(f"{encoder}char_conv_{number}.weight", 3)
+        filters.append([width, out])
+    options = {
+        "lstm": {**lstm_sizes(weights, f"{body}_elmo_lstm."), **RELEASED, "use_skip_connections": True},
+        "char_cnn": {
+            "embedding": {"dim": weights.dimensions(prefix + CHARACTERS, 2)[1]},
+            "filters": filters,
+            "n_highway": count(weights, lambda n: f"{encoder}_highways._layers.{n}.weight"),
+            "activation": "relu",
+        },
+    }
+    note = (
+        "Clips of 3 and relu are those of the released models: the archive holds no options.json, which would say. "
+        "If yours was another, give it: `convert options.json model.tar.gz OUT`."
+    )
+    return options, [note]
+
+
+def _entries(config, body: str) -> list[Entry]:
+    encoder, ours = f"{body}_token_embedder.", "token_encoder."
+    dim, size = config.character_embedding_dim, config.token_filters
+    entries = [Entry(f"{encoder}_char_embedding_weights", (262, dim), (f"{ours}embedding.weight",), ZERO_ROW_INCLUDED)]
+    for i, (width, number) in enumerate(config.character_cnn_filters):
+        entries.append(
+            Entry(f"{encoder}char_conv_{i}.weight", (number, dim, width), (f"{ours}convolutions.{i}.weight",))
+        )
+        entries.append(Entry(f"{encoder}char_conv_{i}.bias", (number,), (f"{ours}convolutions.{i}.bias",)))
+    for k in range(config.num_highway_layers):
+        for part, shape in (("weight", (2 * size, size)), ("bias", (2 * size,))):
+            parameters = tuple(f"{ours}highways.{k}.{gate}.{part}" for gate in ("transform", "carry"))
+            entries.append(Entry(f"{encoder}_highways._layers.{k}.{part}", shape, parameters, HIGHWAY))
+    if size != config.projection_size:
+        shapes = {"weight": (config.projection_size, size), "bias": (config.projection_size,)}
+        for part, shape in shapes.items():
+            entries.append(Entry(f"{encoder}_projection.{part}", shape, (f"{ours}projection.{part}",)))
+    return entries + lstm_entries(config, f"{body}_elmo_lstm.")
+
+
+def _mix(
+    weights: TorchWeights, prefix: str, layers: int, chosen: int
+) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+    """The chosen mix, the names that it stands under, and a line on each that there is."""
+    number = count(weights, lambda n: f"{prefix}scalar_mix_{n}.gamma")
+    if not number:
+        return {}, [], []
+    if chosen >= number:
+        raise SourceError(f"`mix` is {chosen}, but {weights.where} has {number}; accepted is 0 to {number - 1}.")
+    lines, values, used = [], {}, []
+    for mix in range(number):
+        names = [f"{prefix}scalar_mix_{mix}.scalar_parameters.{layer}" for layer in range(layers)]
+        shapes = [weights.dimensions(name, 1) for name in (*names, f"{prefix}scalar_mix_{mix}.gamma")]
+        if set(shapes) != {(1,)}:
+            raise SourceError(f"{weights.where}: the numbers of scalar_mix_{mix} have the shapes {shapes}.")
+        raw = np.array([weights.read(name)[0] for name in names], np.float32)
+        gamma = weights.read(f"{prefix}scalar_mix_{mix}.gamma").astype(np.float32)
+        shares = np.exp(raw - raw.max()) / np.exp(raw - raw.max()).sum()
+        lines.append(f"{' '.join(f'{share:.3f}' for share in shares)} x {gamma[0]:.3f}")
+        if mix == chosen:
+            values = {"scalar_mix.weight": raw, "scalar_mix.gamma": gamma}
+            used = [*names, f"{prefix}scalar_mix_{mix}.gamma"]
+    return values, used, lines
+
+
+def _asked(task: object, key: str) -> object:
+    """The value of a key, wherever it stands in a description."""
+    waiting = [task]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            if key in one:
+                return one[key]
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return None
+
+
+FORMAT = Format(
+    name="allennlp",
+    title="an ELMo in a model of AllenNLP",
+    have="AllenNLP's model.tar.gz of a model with an ELMo, or its folder (weights.th or best.th)",
+    type="convert model.tar.gz OUT, or convert options.json model.tar.gz OUT",
+    recognises=recognises,
+    open=open_source,
+)
