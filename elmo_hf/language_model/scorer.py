@@ -102,7 +102,8 @@ class ElmoScorer:
         """Loads model and tokenizer.
 
         Args:
-            name: a folder or a repository of the Hub.
+            name: a folder or a repository of the Hub. On a CPU, what was saved in float16 is computed in float32,
+                unless `dtype` says otherwise.
             splitting: how text becomes words, `"moses-en"` or `"whitespace"`; not given, as saved with the model.
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
@@ -115,6 +116,8 @@ class ElmoScorer:
             raise ValueError(f"{name} holds {found}, which has no softmax over words; {NEEDED}.")
         chosen = {} if splitting is None else {"splitting": splitting}
         tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
+        if device.type == "cpu" and str(config.dtype).removeprefix("torch.") == "float16":
+            kwargs.setdefault("dtype", torch.float32)  # a processor is five times slower with halves
         model = ElmoForPreTraining.from_pretrained(name, **kwargs)
         return cls(model.to(device), tokenizer, batch_size)
 

@@ -50,7 +50,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if hasattr(module, "initial_weights"):
             module.initial_weights()
         elif isinstance(module, nn.Embedding):
-            init.uniform_(module.weight, -1.0, 1.0)
+            # Characters; a table of words begins as TensorFlow begins a variable of which nothing is said.
+            words = module.num_embeddings - 1 + module.embedding_dim
+            bound = math.sqrt(6 / words) if self.config.word_input else 1.0
+            init.uniform_(module.weight, -bound, bound)
             if not getattr(module.weight, "_is_hf_initialized", False):
                 module.weight[0].zero_()
         elif isinstance(module, nn.Conv1d):

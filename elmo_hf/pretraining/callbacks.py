@@ -1,75 +1,77 @@
 """What happens while training goes on: evaluating, saving and stopping at times, freezing at first, reporting."""
 
-import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from elmo_hf.pretraining.intervals import Interval, duration
+from elmo_hf.pretraining.rates import Clock, Rates
 
-@dataclass(frozen=True)
-class Interval:
-    """So many steps, or so many seconds."""
+# Steps that a speed is taken of, after some in which memory is found and caches are filled.
+STEPS_MEASURED, STEPS_BEFORE = 50, 10
 
-    steps: int = 0
-    seconds: float = 0.0
 
-    @classmethod
-    def parse(cls, text: str) -> "Interval":
-        """Reads `"500"` as steps, and `"10min"`, `"30s"` or `"2h"` as time.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf.pretraining.callbacks import Interval
-        >>> Interval.parse("500"), Interval.parse("10min")
-        (Interval(steps=500, seconds=0.0), Interval(steps=0, seconds=600.0))
-
-        ```
-        """
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", text)
-        number = float(found[1]) if found else 0.0
-        if not number or (found[2] is None and not number.is_integer()):
-            raise ValueError(f"{text!r} is no interval; accepted are steps, as 500, or a time, as 30s, 10min or 2h.")
-        if found[2] is None:
-            return cls(steps=int(number))
-        return cls(seconds=number * {"s": 1, "min": 60, "h": 3600}[found[2]])
-
-    def is_over(self, steps: int, seconds: float) -> bool:
-        return steps >= self.steps > 0 or seconds >= self.seconds > 0
+def _now(args: TrainingArguments) -> float:
+    """The time on the first process's clock."""
+    now = time.monotonic()
+    if args.world_size > 1:
+        clock = torch.tensor([now], dtype=torch.float64, device=args.device)
+        torch.distributed.broadcast(clock, 0)
+        now = clock.item()
+    return now
 
 
 class Rhythm(TrainerCallback):
-    """Evaluates, saves and stops when it is time; with several processes, the first one's clock counts."""
+    """Evaluates and saves when it is time, and saves at the end; it comes after all that may end a run."""
 
-    def __init__(self, evaluate: Interval | None, save: Interval | None, stop: Interval | None):
-        self.intervals = {"evaluate": evaluate, "save": save, "training_stop": stop}
+    def __init__(self, evaluate: Interval | None, save: Interval | None):
+        self.intervals = {"evaluate": evaluate, "save": save}
         self.timed = any(interval is not None and interval.seconds for interval in self.intervals.values())
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        self.last = {name: (state.global_step, time.monotonic()) for name in self.intervals}
+        self.last = {name: (state.global_step, _now(args)) for name in self.intervals}
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        now = time.monotonic()
-        if self.timed and args.world_size > 1:
-            clock = torch.tensor([now], dtype=torch.float64, device=args.device)
-            torch.distributed.broadcast(clock, 0)
-            now = clock.item()
+        now = _now(args) if self.timed else time.monotonic()
         for name, interval in self.intervals.items():
-            if interval is None:
-                continue
             step, then = self.last[name]
-            # A number of steps to stop after is counted from the beginning of the run, not from where it went on.
-            steps = state.global_step if name == "training_stop" else state.global_step - step
-            if interval.is_over(steps, now - then):
+            if interval is not None and interval.is_over(state.global_step - step, now - then):
                 setattr(control, f"should_{name}", True)
                 self.last[name] = state.global_step, now
         if control.should_training_stop or state.global_step >= state.max_steps:
             control.should_save = True
+
+
+class TimeLimit(TrainerCallback):
+    """Ends a run after a time.
+
+    A constant rate of learning goes on until the clock says so. One that falls has to know when it will have fallen:
+    the speed is measured once, and the time becomes a number of steps that `fixed` is told of and nothing corrects.
+    """
+
+    def __init__(self, clock: Clock, rates: Rates, fixed: Callable[[Rates], Any]):
+        self.clock, self.rates, self.fixed = clock, rates, fixed
+        self.first: tuple[int, float] | None = None  # the step from which on the speed is measured, and when it was
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        if self.rates.known:
+            return
+        used, step = self.clock.used(_now(args)), state.global_step
+        if self.rates.schedule == "constant":
+            control.should_training_stop |= used >= self.clock.limit
+        elif self.first is None:
+            if step >= STEPS_BEFORE or used >= self.clock.limit / 20:
+                self.first = step, used
+        elif step - self.first[0] >= STEPS_MEASURED or used >= self.clock.limit / 10:
+            seconds = (used - self.first[1]) / (step - self.first[0])
+            left = max(round((self.clock.limit - used) / seconds), 1)
+            self.rates.fix(min(step + left, state.max_steps), step)
+            state.max_steps = self.rates.steps
+            self.fixed(self.rates)
 
 
 class FrozenAtFirst(TrainerCallback):
@@ -94,8 +96,12 @@ class FrozenAtFirst(TrainerCallback):
 class Report(TrainerCallback):
     """A line for each report and each evaluation, on the first process."""
 
-    def __init__(self, write: Callable[[str], Any]):
-        self.write = write
+    def __init__(self, write: Callable[[str], Any], rates: Rates | None = None):
+        self.write, self.rates = write, rates
+
+    def steps(self, state: TrainerState) -> str:
+        """How many steps there will be, as far as that is known."""
+        return f"{state.max_steps:,}" if self.rates is None or self.rates.known else "?"
 
     def on_log(
         self,
@@ -107,11 +113,13 @@ class Report(TrainerCallback):
     ):
         if not state.is_world_process_zero or not logs:
             return
-        where = f"step {state.global_step:,}/{state.max_steps:,}  epoch {state.epoch or 0:.2f}"
+        where = f"step {state.global_step:,}/{self.steps(state)}  epoch {state.epoch or 0:.2f}"
         if "loss" in logs:
+            over = "perplexity over drawn words" if logs["words_drawn"] else "perplexity"
             self.write(
-                f"{where}  loss {logs['loss']:.4f}  perplexity {_perplexities(logs, '')}  "
-                f"{logs['tokens_per_second']:,.0f} tokens/s  {duration(logs['seconds_left'])} left"
+                f"{where}  loss {logs['loss']:.4f}  {over} {_perplexities(logs, '')}  "
+                f"rate {logs['learning_rate']:.2g}  {logs['tokens_per_second']:,.0f} tokens/s  "
+                f"{duration(logs['seconds_used'])}, {duration(logs['seconds_left'])} left"
             )
         elif "eval_perplexity" in logs:
             self.write(f"{where}  held-out perplexity {logs['eval_perplexity']:.1f} ({_perplexities(logs, 'eval_')})")
@@ -120,19 +128,3 @@ class Report(TrainerCallback):
 def _perplexities(logs: dict[str, float], prefix: str) -> str:
     names = [name for name in ("forward", "backward") if f"{prefix}{name}_perplexity" in logs]
     return ", ".join(f"{name} {logs[f'{prefix}{name}_perplexity']:.1f}" for name in names)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as hours, minutes and seconds.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf.pretraining.callbacks import duration
-    >>> duration(3725)
-    '1:02:05'
-
-    ```
-    """
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

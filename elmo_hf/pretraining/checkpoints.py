@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,8 @@ import torch
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.lstm_elmo import States
+from elmo_hf.pretraining.manifest import what_is_wrong, write_manifest
 
-# Written last of all, by Trainer: a folder without it is half a checkpoint.
-LAST_WRITTEN = "trainer_state.json"
 RUN = "pretraining.json"
 # What may change between two runs without changing what is trained.
 PASSING = (
@@ -30,32 +30,59 @@ PASSING += ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
-    """The newest whole checkpoint of a run, or None. One that a crash or a full disk cut short is passed over.
+    """The newest whole checkpoint in a folder, or None. One that is damaged is passed over.
 
     Example:
 
     ```python
     >>> import pathlib, tempfile
     >>> from elmo_hf.pretraining import newest_checkpoint
+    >>> from elmo_hf.pretraining.manifest import write_manifest
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> for step, state in ((10, "{}"), (20, '{"global_st')):
+    >>> for step in (9, 10, 11):
     ...     (folder / f"checkpoint-{step}").mkdir()
-    ...     _ = (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(state)
+    >>> write_manifest(folder / "checkpoint-9")
+    >>> write_manifest(folder / "checkpoint-10")
     >>> newest_checkpoint(folder).name
     'checkpoint-10'
 
     ```
     """
-    whole = []
-    for path in Path(folder).glob("checkpoint-*"):
-        name = re.fullmatch(r"checkpoint-(\d+)", path.name)
-        try:
-            json.loads((path / LAST_WRITTEN).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if name:
-            whole.append((int(name[1]), path))
-    return max(whole)[1] if whole else None
+    return look_for_checkpoints(folder)[0]
+
+
+def look_for_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
+    """The newest whole checkpoint, and of each newer one why it is not."""
+    skipped = []
+    for path in _checkpoints(Path(folder))[::-1]:
+        wrong = what_is_wrong(path)
+        if wrong is None:
+            return path, skipped
+        skipped.append(f"{path} is damaged ({wrong})")
+    return None, skipped
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step that a checkpoint was written after."""
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
+    return sorted(found, key=step_of)
+
+
+def take_checkpoint(unfinished: Path, folder: Path, keep: int | None):
+    """Puts a checkpoint that is written whole among the others of a run, and takes the oldest away."""
+    write_manifest(unfinished)
+    place = folder / unfinished.name
+    if place.exists():  # damaged, or it would not have been trained up to here once more
+        shutil.rmtree(place)
+    unfinished.rename(place)
+    for path in _checkpoints(folder)[: -keep or None] if keep else []:
+        # By another name first: what is half deleted is no checkpoint.
+        path = path.rename(unfinished.with_name(f"old-{path.name}"))
+        shutil.rmtree(path)
 
 
 def run_facts(
@@ -71,7 +98,7 @@ def run_facts(
 def check_same_run(checkpoint: Path, facts: dict[str, Any]):
     """Raises, and names what differs, unless the checkpoint is of a run with the same facts."""
     try:
-        before = json.loads((checkpoint / RUN).read_text(encoding="utf-8"))["facts"]
+        before = read_about(checkpoint)["facts"]
     except (OSError, ValueError, KeyError):
         raise ValueError(f"{checkpoint} has no {RUN}: `elmo-hf pretrain` did not write it and cannot go on.") from None
     for name in ("corpus", "vocabulary"):
@@ -97,15 +124,19 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
-def write_position(folder: Path, rank: int, facts: dict[str, Any], position: Any, states: States | None):
-    """Writes what Trainer does not: the facts of the run, the position in the data, the state of the LSTMs."""
+def write_position(folder: Path, rank: int, about: dict[str, Any], states: States | None):
+    """Writes what Trainer does not: the state of the LSTMs, and `about` the run: its facts, where it is, its time."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(states, folder / f"recurrent_state_{rank}.pt")
     if rank == 0:
-        (folder / RUN).write_text(json.dumps({"facts": facts, "position": position}), encoding="utf-8")
+        (folder / RUN).write_text(json.dumps(about), encoding="utf-8")
 
 
-def read_position(folder: Path, rank: int) -> tuple[Any, States | None]:
-    """The position in the data and the state of the LSTMs that `write_position` wrote."""
-    states = torch.load(folder / f"recurrent_state_{rank}.pt", weights_only=True)
-    return json.loads((folder / RUN).read_text(encoding="utf-8"))["position"], states
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `write_position` wrote of the run."""
+    return json.loads((folder / RUN).read_text(encoding="utf-8"))
+
+
+def read_states(folder: Path, rank: int) -> States | None:
+    """The state of the LSTMs that `write_position` wrote."""
+    return torch.load(folder / f"recurrent_state_{rank}.pt", weights_only=True)

@@ -3,7 +3,7 @@
 Memory grows with the number of different words, never with the text.
 """
 
-import contextlib
+import errno
 import hashlib
 import heapq
 import json
@@ -21,6 +21,7 @@ import numpy as np
 
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import BOS, EOS
+from elmo_hf.pretraining.manifest import what_is_wrong, write_manifest
 
 # Words 0, 1 and 2: no token, which no text can hold, and the boundaries. ElmoTokenizer.word_table has the same order.
 MARKS = ("", BOS, EOS)
@@ -49,6 +50,9 @@ class Corpus:
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = Path(folder)
+        wrong = what_is_wrong(self.folder)
+        if wrong is not None:
+            raise ValueError(f"{self.folder} holds no whole corpus: {wrong}.")
         about = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
         self.fingerprint: str = about["fingerprint"]
         self.tokens = np.memmap(self.folder / "tokens.int32", np.int32, "r")
@@ -80,8 +84,11 @@ class Corpus:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             _write(lines, unfinished, tokenizer, hold_out, source)
-            with contextlib.suppress(FileExistsError):  # another machine on the same disk was faster
+            try:
                 os.rename(unfinished, folder)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise  # else another process was faster
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return cls(folder)
@@ -93,7 +100,7 @@ class Corpus:
             about = json.loads((Path(folder) / "corpus.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False
-        return about["source"] == json.loads(json.dumps(source))
+        return isinstance(about, dict) and about.get("source") == json.loads(json.dumps(source))
 
     @property
     def words(self) -> list[str]:
@@ -151,6 +158,7 @@ def _write(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, hold_ou
     np.save(folder / "counts.npy", _counts(folder / "tokens.int32", len(numbers)))
     about = {"fingerprint": digest.hexdigest(), "source": source}
     (folder / "corpus.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    write_manifest(folder)
 
 
 def _batches(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -1,24 +1,31 @@
 """A whole pretraining run, from text files to a saved model: what `elmo-hf pretrain` does."""
 
+import math
 import os
-import warnings
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainingArguments, set_seed
+from transformers.integrations import get_available_reporting_integrations
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.model_card_elmo import model_card
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import read_word_vocabulary
-from elmo_hf.pretraining.callbacks import FrozenAtFirst, Interval, Report, Rhythm
-from elmo_hf.pretraining.checkpoints import check_same_run, newest_checkpoint, run_facts
-from elmo_hf.pretraining.corpus import Corpus, lines_of_dataset
+from elmo_hf.pretraining.callbacks import FrozenAtFirst, Report, Rhythm, TimeLimit
+from elmo_hf.pretraining.card import card_data
+from elmo_hf.pretraining.checkpoints import check_same_run, look_for_checkpoints, read_about, run_facts, step_of
+from elmo_hf.pretraining.corpus import Corpus
+from elmo_hf.pretraining.intervals import duration
+from elmo_hf.pretraining.rates import Clock, Rates
+from elmo_hf.pretraining.run_folder import RunFolder
+from elmo_hf.pretraining.settings import Settings
+from elmo_hf.pretraining.source import about_splitting, check_files, text_of_run
 from elmo_hf.pretraining.starting import (
     config_of_size,
     new_model,
@@ -36,69 +43,13 @@ from elmo_hf.pretraining.vocabulary import (
     unigram_perplexity,
 )
 from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.text.files import STANDARD_INPUT, find_files
 from elmo_hf.text.lines import read_lines
 
-# The original's number of words drawn; a vocabulary that is not some times larger is cheaper to take whole.
-WORDS_DRAWN, WORTH_DRAWING = 8192, 4 * 8192
-LEARNING_RATES = {"adagrad": 0.2, "adamw": 1e-3}
-GRADIENT_NORMS = {"adagrad": 10.0, "adamw": 1.0}
+Say = Callable[[str], Any]
+MOST_WARMUP = 10  # at most one step in so many
 
 
-@dataclass
-class Settings:
-    """What a run is made of; `elmo-hf pretrain --help` explains each.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf.pretraining import Settings
-    >>> Settings(output_dir="my-elmo", files=["corpus.txt"], size="tiny").batch_size
-    128
-
-    ```
-    """
-
-    output_dir: str | os.PathLike
-    files: list[str] = field(default_factory=list)
-    dataset: str | None = None
-    dataset_split: str = "train"
-    dataset_column: str = "text"
-    held_out: list[str] = field(default_factory=list)
-    errors: str = "strict"
-    splitting: str | None = None
-    size: str = "small"
-    start: str | None = None
-    vocabulary: str | None = None
-    extend_vocab: bool = False
-    new_vocab: bool = False
-    min_count: int = 3
-    max_size: int | None = None
-    freeze_steps: int = 0
-    batch_size: int = 128
-    unroll_steps: int = 20
-    accumulate: int = 1
-    epochs: float = 10
-    stop_after: str | None = None
-    optimizer: str = "adagrad"
-    learning_rate: float | None = None
-    schedule: str = "constant"
-    warmup_steps: int = 0
-    max_grad_norm: float | None = None
-    dropout: float | None = None
-    num_sampled: int | None = None
-    seed: int = 0
-    shuffle: bool = True
-    bf16: bool = False
-    log_every: int = 50
-    evaluate_every: str = "10min"
-    save_every: str = "10min"
-    keep: int = 2
-    report_to: list[str] = field(default_factory=list)
-    resume: bool = False
-
-
-def pretrain(settings: Settings, write: Callable[[str], Any] = print) -> dict[str, float]:
+def pretrain(settings: Settings, write: Say = print) -> dict[str, float]:
     """Runs it all; returns perplexities of the held-out text, `before` and `after` training.
 
     Args:
@@ -123,91 +74,140 @@ def pretrain(settings: Settings, write: Callable[[str], Any] = print) -> dict[st
 
     ```
     """
-    _check(settings)
-    output = Path(settings.output_dir)
-    checkpoint = _checkpoint(settings)
-    args = _arguments(settings)
-    say = write if args.process_index == 0 else lambda line: None
+    settings.check()
+    _check_what_is_there(settings)
+    folder = RunFolder(settings.output_dir)
+    args = _arguments(settings, folder.path)
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    first = args.process_index == 0
+    with folder.locked() if first else nullcontext():
+        args.distributed_state.wait_for_everyone()
+        return _run(settings, args, folder, write if first else lambda line: None)
+
+
+def _check_what_is_there(settings: Settings):
+    """All that can be known to be wrong before the text is read."""
+    check_files(settings)
+    if settings.start is None:
+        config_of_size(settings.size)
+    else:
+        base_tokenizer(settings)
+    if settings.vocabulary is not None:
+        _ = ElmoTokenizer(word_vocabulary=read_word_vocabulary(settings.vocabulary)).word_lines
+    at_hand = get_available_reporting_integrations()
+    for name in settings.report_to:
+        if name not in (*at_hand, "all", "none"):
+            raise ValueError(f"--report-to is {name!r}; installed here are {', '.join(at_hand) or 'none'}.")
+
+
+@dataclass
+class _Limit:
+    """How long a run is."""
+
+    steps: int  # of all epochs, or as many as it may have
+    seconds: float  # that it may take; without an end where steps say it
+    rates: Rates
+
+    def is_over(self, steps: int, seconds: float) -> bool:
+        timed = self.rates.schedule == "constant" and seconds >= self.seconds
+        return timed or steps >= (self.rates.steps or self.steps)
+
+
+def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> dict[str, float]:
+    checkpoint = _checkpoint(settings, args, folder, say)
+    about = {} if checkpoint is None else read_about(checkpoint)
+    expected = about.get("facts", {}).get("corpus")
     with _first_process_first(args):
-        corpus = _corpus(settings, output / "corpus", say)
+        corpus = text_of_run(settings, folder.path / "corpus", base_tokenizer(settings), expected, say)
     tokenizer, model = _start(settings, corpus, say)
+    say(about_splitting(tokenizer, corpus))
     held_out = list(read_lines(settings.held_out, settings.errors)) if settings.held_out else corpus.held_out
     with _first_process_first(args):
-        windows = TrainingWindows(
-            corpus,
-            tokenizer,
-            model.config,
-            settings.batch_size,
-            settings.unroll_steps,
-            settings.seed,
-            settings.shuffle,
-        )
-    facts = _facts(settings, args, model.config, tokenizer, corpus)
+        shape = settings.batch_size, settings.unroll_steps, settings.seed, settings.shuffle
+        windows = TrainingWindows(corpus, tokenizer, model.config, *shape)
+    limit = _limit(settings, windows, folder, checkpoint)
+    facts = _facts(settings, args, model.config, tokenizer, corpus, limit)
     if checkpoint is not None:
         check_same_run(checkpoint, facts)
-    say(f"model: {sum(p.numel() for p in model.parameters()):,} parameters; {_softmax(model.config)}")
-    epochs = f"{windows.windows_in_a_pass:,} windows of {settings.batch_size} x {settings.unroll_steps} in an epoch"
-    say(f"text: {corpus.num_sentences:,} sentences, {corpus.num_words:,} words, {epochs}")
-    say(f"held out: {len(held_out):,} sentences")
-    trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, _callbacks(settings, held_out, say))
-    found = _train(trainer, checkpoint, say)
+    step, seconds = (0, 0.0) if checkpoint is None else (step_of(checkpoint), about["seconds"])
+    over, saved = limit.is_over(step, seconds), folder.finished()
+    if over and saved is not None and saved["step"] == step:
+        say(f"finished: {folder.output} was trained for {step:,} steps; nothing is changed.")
+        return saved["found"]
+    _tell(settings, model, windows, held_out, limit, say)
+    args.max_steps = limit.rates.steps or limit.steps
+    clock = Clock(limit.seconds, seconds)
+    callbacks = _callbacks(settings, limit, clock, folder, held_out, say)
+    trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, callbacks, limit.rates, clock)
+    trainer.remembered = about.get("remembered", {})
+    found = _train(trainer, checkpoint, over, say)
     if args.process_index == 0:
-        model.save_pretrained(output)
-        tokenizer.save_pretrained(output)
-    say(f"saved: {output}")
+        steps = step if over else trainer.state.global_step
+        model.config.card_data = card_data(settings, model.config, corpus, steps, found, tokenizer.splitting)
+        folder.publish(
+            lambda place: _save(model, tokenizer, place, folder.output.name), {"step": steps, "found": found}
+        )
+    say(f"saved: {settings.output_dir}, the model; {folder.path.name} beside it keeps checkpoints and the text")
     return found
 
 
-def _train(trainer: ElmoPretrainer, checkpoint: Path | None, say: Callable[[str], Any]) -> dict[str, float]:
+def _save(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, place: Path, name: str):
+    # Before the rest, which leaves a card that is there as it is: its name is not that of the folder it is made in.
+    (place / "README.md").write_text(model_card(model, name), encoding="utf-8")
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+
+
+def _train(trainer: ElmoPretrainer, checkpoint: Path | None, over: bool, say: Say) -> dict[str, float]:
     """Trains, with perplexities of the held-out text before and after where there is any."""
-    held_out, found = trainer.held_out, {}
-    if held_out:
-        unigram = unigram_perplexity(held_out, trainer.processing_class, trainer.train_dataset.corpus)
-        found["before"] = trainer.evaluate(metric_key_prefix="before")["before_perplexity"]
-        say(f"held-out perplexity before: {found['before']:.1f} (from word frequencies alone: {unigram:.1f})")
+    held_out, found = trainer.held_out, trainer.remembered
     if checkpoint is not None:
         say(f"going on from {checkpoint}")
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else os.fspath(checkpoint))
+        trainer.load_weights(checkpoint)
+    if held_out and not over:
+        now = trainer.evaluate(metric_key_prefix="before")["before_perplexity"]
+        if checkpoint is None:
+            found["before"] = now
+            unigram = unigram_perplexity(held_out, trainer.processing_class, trainer.train_dataset.corpus)
+            say(f"held-out perplexity before: {now:.1f} (from word frequencies alone: {unigram:.1f})")
+        else:
+            say(f"held-out perplexity at step {step_of(checkpoint):,}: {now:.1f}")
+    if not over:
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else os.fspath(checkpoint))
     if held_out:
-        found["after"] = trainer.evaluate(metric_key_prefix="after")["after_perplexity"]
-        say(f"held-out perplexity before: {found['before']:.1f}, after: {found['after']:.1f}")
-    return found
+        after = trainer.evaluate(metric_key_prefix="after")["after_perplexity"]
+        before = f"before: {found['before']:.1f}, " if "before" in found else ""
+        say(f"held-out perplexity {before}after: {after:.1f}")
+        return {**found, "after": after}
+    return dict(found)
 
 
-def _check(settings: Settings):
-    """Raises where settings contradict each other."""
-    if bool(settings.files) == (settings.dataset is not None):
-        raise ValueError("The text to train on is either FILES or a --dataset: exactly one of the two.")
-    if STANDARD_INPUT in settings.files:
-        raise ValueError("Standard input cannot be read a second time, to go on or by another process; give a file.")
-    if settings.optimizer not in LEARNING_RATES:
-        raise ValueError(f"The optimizer is {settings.optimizer!r}; accepted are {', '.join(LEARNING_RATES)}.")
-    if settings.start is None and (settings.extend_vocab or settings.new_vocab):
-        raise ValueError("--extend-vocab and --new-vocab say what becomes of the vocabulary of a model: give --from.")
-    if settings.extend_vocab and settings.new_vocab:
-        raise ValueError("--extend-vocab and --new-vocab exclude each other.")
-    if settings.start is not None and settings.vocabulary is not None and not settings.new_vocab:
-        raise ValueError("The model of --from has a vocabulary; a --vocabulary of its own needs --new-vocab.")
-
-
-def _checkpoint(settings: Settings) -> Path | None:
-    """The checkpoint to go on from; raises where one is there and nobody asked to."""
-    newest = newest_checkpoint(settings.output_dir)
-    if newest is not None and not settings.resume:
-        raise ValueError(f"{newest} is there already; accepted are --resume to go on from it, or a new --output-dir.")
+def _checkpoint(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> Path | None:
+    """The checkpoint to go on from; raises where one is there and nobody asked to, or none is whole."""
+    folder.check_output()
+    newest, skipped = look_for_checkpoints(folder.path)
+    if not settings.resume and (newest is not None or skipped):
+        raise ValueError(
+            f"{newest or folder.path} is there already; accepted are --resume to go on from it, or a new --output-dir."
+        )
+    if not settings.resume and folder.finished() is not None:
+        raise ValueError(f"{folder.output} is there already; accepted as --output-dir is a new folder.")
+    for reason in skipped:
+        say(f"passed over: {reason}")
+    if skipped and newest is None:
+        raise ValueError(f"No checkpoint in {folder.path} is whole; a new run needs a new --output-dir.")
+    if args.process_index == 0:
+        folder.go_on_publishing()
     return newest
 
 
-def _arguments(settings: Settings) -> TrainingArguments:
-    name = settings.optimizer
-    norm = GRADIENT_NORMS[name] if settings.max_grad_norm is None else settings.max_grad_norm
+def _arguments(settings: Settings, folder: Path) -> TrainingArguments:
     return TrainingArguments(
-        output_dir=os.fspath(settings.output_dir),
-        optim={"adagrad": "adagrad", "adamw": "adamw_torch"}[name],
-        learning_rate=LEARNING_RATES[name] if settings.learning_rate is None else settings.learning_rate,
-        lr_scheduler_type=settings.schedule,
-        warmup_steps=settings.warmup_steps,
-        max_grad_norm=norm,
+        output_dir=os.fspath(folder),
+        optim={"adagrad": "adagrad", "adamw": "adamw_torch"}[settings.chosen("optimizer")],
+        learning_rate=settings.chosen("learning_rate"),
+        max_grad_norm=settings.chosen("max_grad_norm"),
         num_train_epochs=settings.epochs,
         gradient_accumulation_steps=settings.accumulate,
         logging_steps=settings.log_every,
@@ -224,6 +224,46 @@ def _arguments(settings: Settings) -> TrainingArguments:
     )
 
 
+def _limit(settings: Settings, windows: TrainingWindows, folder: RunFolder, checkpoint: Path | None) -> _Limit:
+    """How many steps, or how much time, and with it the rate of learning of each step."""
+    steps = math.ceil(settings.epochs * math.ceil(windows.windows_in_a_pass / settings.accumulate))
+    stop = settings.interval("stop_after")
+    if stop is not None and stop.steps:
+        steps = min(steps, stop.steps)
+    timed = stop is not None and stop.seconds > 0
+    warmup = settings.chosen("warmup_steps")
+    if settings.warmup_steps is None:
+        warmup = min(warmup, steps // MOST_WARMUP)
+    rates = Rates(settings.chosen("schedule"), warmup, None if timed else steps)
+    if timed and rates.schedule != "constant":
+        if checkpoint is None:
+            folder.forget_rates()
+        folder.read_rates(rates)
+    return _Limit(steps, stop.seconds if timed else math.inf, rates)
+
+
+def _tell(
+    settings: Settings,
+    model: ElmoForPreTraining,
+    windows: TrainingWindows,
+    held_out: list[str],
+    limit: _Limit,
+    say: Say,
+):
+    """What there is to train, on what, and how."""
+    corpus, rates = windows.corpus, limit.rates
+    say(f"model: {sum(p.numel() for p in model.parameters()):,} parameters; {_softmax(model.config)}")
+    epochs = f"{windows.windows_in_a_pass:,} windows of {settings.batch_size} x {settings.unroll_steps} in an epoch"
+    say(f"text: {corpus.num_sentences:,} sentences, {corpus.num_words:,} words, {epochs}")
+    say(f"held out: {len(held_out):,} sentences")
+    length = f"{rates.steps:,} steps" if rates.known else f"for {duration(limit.seconds)}"
+    rising = f" after {rates.warmup:,} steps of rising" if rates.warmup else ""
+    say(
+        f"training: {settings.chosen('optimizer')} at {settings.chosen('learning_rate'):g}, {rates.schedule}{rising}, "
+        f"{length}; {torch.get_num_threads()} threads"
+    )
+
+
 @contextmanager
 def _first_process_first(args: TrainingArguments) -> Iterator[None]:
     """The first process of each machine writes what the others then find on disk."""
@@ -231,48 +271,7 @@ def _first_process_first(args: TrainingArguments) -> Iterator[None]:
         yield
 
 
-def _corpus(settings: Settings, folder: Path, say: Callable[[str], Any]) -> Corpus:
-    tokenizer = _base_tokenizer(settings)
-    if settings.dataset is None:
-        stats = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in find_files(settings.files)]
-        source: list[Any] = ["files", stats, settings.errors]
-    else:
-        source = ["dataset", settings.dataset, settings.dataset_split, settings.dataset_column]
-    source += [tokenizer.splitting, not settings.held_out]
-    # Where the folder holds another corpus, this may be the same text in other files: the fingerprint will tell.
-    for place in (folder, folder.with_name(f"{folder.name}-{zlib.crc32(str(source).encode()):08x}")):
-        if Corpus.is_of(place, source):
-            return Corpus(place)
-        if not place.exists():
-            break
-    say("reading the text ...")
-    return Corpus.write(_lines(settings), place, tokenizer, hold_out=not settings.held_out, source=source)
-
-
-def _lines(settings: Settings) -> Iterator[str]:
-    if settings.dataset is not None:
-        from datasets import load_dataset, load_from_disk
-
-        if (
-            Path(settings.dataset, "dataset_info.json").exists()
-            or Path(settings.dataset, "dataset_dict.json").exists()
-        ):
-            loaded = load_from_disk(settings.dataset)
-            loaded = loaded[settings.dataset_split] if isinstance(loaded, dict) else loaded
-        else:
-            loaded = load_dataset(settings.dataset, split=settings.dataset_split, streaming=True)
-        yield from lines_of_dataset(loaded, settings.dataset_column)
-        return
-    for path in find_files(settings.files):
-        empty = True
-        for line in read_lines(path, settings.errors, progress=True):
-            empty = False
-            yield line
-        if empty:
-            warnings.warn(f"{path} holds no text.", stacklevel=2)
-
-
-def _base_tokenizer(settings: Settings) -> ElmoTokenizer:
+def base_tokenizer(settings: Settings) -> ElmoTokenizer:
     """A tokenizer that splits as the one of the run will."""
     if settings.start is None:
         return ElmoTokenizer(settings.splitting or "whitespace")
@@ -283,7 +282,7 @@ def _base_tokenizer(settings: Settings) -> ElmoTokenizer:
 def _start(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> tuple[ElmoTokenizer, ElmoForPreTraining]:
     """The tokenizer with its vocabulary, and the model before its first step."""
     set_seed(settings.seed)
-    base = _base_tokenizer(settings)
+    base = base_tokenizer(settings)
     if settings.start is None:
         config = config_of_size(settings.size)
         vocabulary = _vocabulary(settings, corpus)
@@ -308,7 +307,7 @@ def _start(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> tup
     _ = tokenizer.word_lines  # complains of missing specials before anything else does
     say(f"vocabulary: {coverage(vocabulary, corpus)}")
     config = model.config
-    config.num_sampled = _number_sampled(settings, len(vocabulary))
+    config.num_sampled = settings.words_drawn(len(vocabulary))
     if settings.dropout is not None:
         config.dropout = settings.dropout
     config.validate_architecture()
@@ -325,10 +324,10 @@ def _vocabulary(settings: Settings, corpus: Corpus) -> list[str]:
     return vocabulary
 
 
-def _number_sampled(settings: Settings, vocabulary: int) -> int | None:
-    if settings.num_sampled is None:
-        return WORDS_DRAWN if vocabulary > WORTH_DRAWING else None
-    return settings.num_sampled or None
+def _vocabulary(settings: Settings, corpus: Corpus) -> list[str]:
+    if settings.vocabulary is None:
+        return build_vocabulary(corpus.words, corpus.counts.tolist(), settings.min_count, settings.max_size)
+    return read_word_vocabulary(settings.vocabulary)
 
 
 def _softmax(config: ElmoConfig) -> str:
@@ -338,8 +337,19 @@ def _softmax(config: ElmoConfig) -> str:
 
 
 def _facts(
-    settings: Settings, args: TrainingArguments, config: ElmoConfig, tokenizer: ElmoTokenizer, corpus: Corpus
+    settings: Settings,
+    args: TrainingArguments,
+    config: ElmoConfig,
+    tokenizer: ElmoTokenizer,
+    corpus: Corpus,
+    limit: _Limit,
 ) -> dict[str, Any]:
+    rates = limit.rates
+    # How long the run is decides the rate of each step, unless that is always the same.
+    if rates.schedule == "constant":
+        length = None
+    else:
+        length = f"{limit.seconds:g} s" if math.isfinite(limit.seconds) else f"{limit.steps} steps"
     return run_facts(
         config,
         tokenizer.word_vocabulary,
@@ -347,7 +357,13 @@ def _facts(
         batch_size=settings.batch_size,
         unroll_steps=settings.unroll_steps,
         accumulate=settings.accumulate,
-        optimizer=settings.optimizer,
+        optimizer=settings.chosen("optimizer"),
+        learning_rate=settings.chosen("learning_rate"),
+        schedule=rates.schedule,
+        warmup_steps=rates.warmup,
+        max_grad_norm=settings.chosen("max_grad_norm"),
+        length=length,
+        bf16=settings.bf16,
         freeze_steps=settings.freeze_steps,
         seed=settings.seed,
         shuffle=settings.shuffle,
@@ -355,10 +371,21 @@ def _facts(
     )
 
 
-def _callbacks(settings: Settings, held_out: list[str], say: Callable[[str], Any]) -> list[Any]:
-    evaluate = Interval.parse(settings.evaluate_every) if held_out else None
-    stop = None if settings.stop_after is None else Interval.parse(settings.stop_after)
-    callbacks: list[Any] = [Report(say), Rhythm(evaluate, Interval.parse(settings.save_every), stop)]
+def _callbacks(
+    settings: Settings, limit: _Limit, clock: Clock, folder: RunFolder, held_out: list[str], say: Say
+) -> list[Any]:
+    rates = limit.rates
+    callbacks: list[Any] = [Report(say, rates)]
+    if math.isfinite(limit.seconds) and not rates.known:
+        if clock.before:
+            say(f"of {duration(clock.limit)}, {duration(clock.limit - clock.before)} are left")
+
+        def fixed(rates: Rates):
+            folder.write_rates(rates)
+            say(f"{duration(limit.seconds)} are {rates.steps:,} steps at this speed: so many it will be")
+
+        callbacks.append(TimeLimit(clock, rates, fixed))
     if settings.freeze_steps:
         callbacks.append(FrozenAtFirst(settings.freeze_steps))
-    return callbacks
+    evaluate = settings.interval("evaluate_every") if held_out else None
+    return [*callbacks, Rhythm(evaluate, settings.interval("save_every"))]

@@ -1,6 +1,8 @@
 """ElmoPretrainer: transformers' Trainer over windows of text, with the state of the LSTMs carried along."""
 
 import math
+import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import torch
 from accelerate.utils import reduce
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
@@ -16,9 +19,18 @@ from elmo_hf.language_model.perplexity import Perplexity, count, exponential
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.lstm_elmo import States
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.pretraining.checkpoints import read_position, write_position
+from elmo_hf.pretraining.checkpoints import (
+    newest_checkpoint,
+    read_about,
+    read_states,
+    take_checkpoint,
+    write_position,
+)
 from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
+from elmo_hf.pretraining.rates import Clock, Rates
 from elmo_hf.pretraining.windows import TrainingWindows
+
+UNFINISHED = "unfinished"
 
 
 class ElmoPretrainer(Trainer):
@@ -32,6 +44,8 @@ class ElmoPretrainer(Trainer):
         windows: the text; its streams are divided among the processes.
         held_out: sentences that `evaluate` takes the perplexity of.
         facts: what a checkpoint says of its run, see `run_facts`.
+        rates: the rate of learning by steps, in place of the schedule of `args`.
+        clock: counts the time that the run has used, of all its pieces.
     """
 
     def __init__(
@@ -43,6 +57,8 @@ class ElmoPretrainer(Trainer):
         held_out: Sequence[str] = (),
         facts: dict[str, Any] | None = None,
         callbacks: list[Any] | None = None,
+        rates: Rates | None = None,
+        clock: Clock | None = None,
     ):
         if args.n_gpu > 1:
             raise ValueError(f"There are {args.n_gpu} GPUs for one process; start one for each of them by torchrun.")
@@ -65,7 +81,11 @@ class ElmoPretrainer(Trainer):
         if self.sparse_names and args.world_size > 1:
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
         self.held_out, self.facts = list(held_out), facts or {}
+        self.rates, self.clock = rates, clock or Clock()
+        self.remembered: dict[str, Any] = {}  # what checkpoints keep besides
         self.past_states: States | None = None
+        # Checkpoints are made elsewhere, and take their place when they are whole.
+        self._keep, args.save_total_limit, self._saving = args.save_total_limit, None, False
         self._losses = torch.zeros(3)  # sums of forward and backward loss since the last report, and of how many
         self._reported: tuple[float, int] | None = None  # when the last report was, and after which step
         self._paused = 0.0  # seconds since then that went into evaluation and checkpoints
@@ -99,6 +119,8 @@ class ElmoPretrainer(Trainer):
             self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
         inputs = {**inputs, "past_states": self.past_states, "use_cache": True}
         loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
+        if not torch.isfinite(loss.detach()):
+            raise ValueError(self._no_number(f"The loss is {loss.item()}"))
         self.past_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
         backward = output.forward_loss if output.backward_loss is None else output.backward_loss
         self._losses += torch.stack([output.forward_loss, backward, torch.ones_like(backward)]).detach().cpu()
@@ -111,6 +133,19 @@ class ElmoPretrainer(Trainer):
             unroll_steps = self.train_dataset.unroll_steps
             self.optimizer = original_adagrad(trained, self.args.learning_rate, unroll_steps)
         return super().create_optimizer(model)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.rates is not None and self.lr_scheduler is None:
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rates)
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    def _no_number(self, found: str) -> str:
+        last = newest_checkpoint(self.args.output_dir)
+        kept = "there is no checkpoint before it" if last is None else f"{last} is the last good checkpoint"
+        return (
+            f"{found} after step {self.state.global_step:,}: training cannot go on, and nothing was saved; {kept}. "
+            "Accepted is a new run with a lower --learning-rate or a lower --max-grad-norm."
+        )
 
     def _clip_grad_norm(self, model: Any) -> torch.Tensor:
         if not self.original:
@@ -137,7 +172,7 @@ class ElmoPretrainer(Trainer):
         super().log(logs, start_time)
 
     def _progress(self) -> dict[str, float]:
-        """Perplexities since the last report (of sampled words, where words are sampled), speed and time left."""
+        """Perplexities since the last report (of drawn words, where words are drawn), speed, time used and left."""
         forward, backward, number = reduce(self._losses.to(self.args.device), "sum").tolist()
         self._losses.zero_()
         found = {"forward_perplexity": exponential(forward / max(number, 1))}
@@ -147,7 +182,11 @@ class ElmoPretrainer(Trainer):
         seconds = (now - before - self._paused) / max(self.state.global_step - step, 1)
         self._reported, self._paused = (now, self.state.global_step), 0.0
         found["tokens_per_second"] = self.tokens_per_step / seconds
-        found["seconds_left"] = seconds * (self.state.max_steps - self.state.global_step)
+        by_steps = seconds * (self.state.max_steps - self.state.global_step)
+        # Where the rate of learning falls, the time was made a number of steps.
+        by_time = self.clock.left() if self.rates is not None and not self.rates.known else math.inf
+        found["seconds_left"], found["seconds_used"] = min(by_steps, by_time), self.clock.used()
+        found["words_drawn"] = self.model.config.num_sampled or 0
         return found
 
     def evaluate(
@@ -171,31 +210,50 @@ class ElmoPretrainer(Trainer):
 
     # -- checkpoints
 
+    def _get_output_dir(self, trial: Any) -> str:
+        folder = super()._get_output_dir(trial)
+        return os.path.join(folder, UNFINISHED) if self._saving else folder
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         start = time.perf_counter()
-        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+        for name, parameter in self.model.named_parameters():
+            if not torch.isfinite(parameter.detach()).all():
+                raise ValueError(self._no_number(f"{name} holds values that are no numbers"))
+        folder = Path(super()._get_output_dir(trial), UNFINISHED, f"checkpoint-{self.state.global_step}")
         window = self.state.global_step * self.args.gradient_accumulation_steps
+        about = {"facts": self.facts, "position": self.train_dataset.state(window), "seconds": self.clock.used()}
+        self._saving = True
         try:
-            # Before the rest: trainer_state.json, which comes last, says that all is there.
-            position = self.train_dataset.state(window)
-            write_position(folder, self.args.process_index, self.facts, position, self.past_states)
+            write_position(folder, self.args.process_index, {**about, "remembered": self.remembered}, self.past_states)
             super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                take_checkpoint(folder, folder.parent.parent, self._keep)
+            self.accelerator.wait_for_everyone()
         except (OSError, RuntimeError, SafetensorError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
             raise OSError(
-                f"{folder} could not be written whole ({str(error).splitlines()[0]}). The checkpoint before it is as "
-                "it was; make room and go on with --resume."
+                f"{folder.name} could not be written whole ({str(error).splitlines()[0]}). The checkpoint before it "
+                "is as it was; make room and go on with --resume."
             ) from error
+        finally:
+            self._saving = False
         self._paused += time.perf_counter() - start
+
+    def load_weights(self, checkpoint: Path):
+        """Takes the weights of a checkpoint, as they were."""
+        self.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
-            position, states = read_position(Path(checkpoint), self.args.process_index)
-            self.train_dataset.restore(position)
-            self.past_states = _to_device(states, self.args.device)
+            about = read_about(Path(checkpoint))
+            self.train_dataset.restore(about["position"])
+            self.past_states = _to_device(read_states(Path(checkpoint), self.args.process_index), self.args.device)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         self.past_states, self._reported = None, None
+        self.clock.start()
         return super().train(*args, **kwargs)
 
 

@@ -42,8 +42,9 @@ def build_vocabulary(
     vocabulary = [*SPECIALS, *(word for _, word in taken)][:max_size]
     if len(vocabulary) <= len(SPECIALS):
         raise ValueError(
-            f"No word of the corpus is in a vocabulary of at most {max_size} lines with a least count of {min_count}; "
-            "accepted are a lower --min-count and a higher --max-size."
+            f"No word of the corpus occurs {min_count} times or more"
+            f"{'' if max_size is None else f', or a vocabulary of {max_size} lines is too small'}; accepted are a "
+            "lower --min-count and a higher --max-size."
         )
     return vocabulary
 

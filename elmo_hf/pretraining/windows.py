@@ -18,6 +18,7 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import UNK
 from elmo_hf.pretraining.corpus import MARKS, Corpus
+from elmo_hf.pretraining.manifest import write_manifest
 
 SENTENCES_AT_ONCE = 4096
 # States of the packer that are kept: the loader reads ahead of the step that a checkpoint is made at.
@@ -202,3 +203,4 @@ def _write_rows(path: Path, words: list[str], tokenizer: ElmoTokenizer):
         rows[len(MARKS) + start :][: len(some)] = tokenizer.word_table(some)[len(MARKS) :]
     rows.flush()
     unfinished.replace(path)
+    write_manifest(path.parent, [path.name])

@@ -281,6 +281,14 @@ def test_mistakes_are_explained(call, message):
         call()
 
 
+def test_halves_are_computed_in_float32_on_a_processor(tmp_path):
+    scorer = random_scorer()
+    scorer.model.half().save_pretrained(tmp_path)
+    scorer.tokenizer.save_pretrained(tmp_path)
+    assert ElmoScorer.from_pretrained(tmp_path, device="cpu").model.dtype == torch.float32
+    assert ElmoScorer.from_pretrained(tmp_path, device="cpu", dtype=torch.float16).model.dtype == torch.float16
+
+
 LONG_LINE = """
 import resource
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer

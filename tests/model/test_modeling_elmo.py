@@ -450,6 +450,9 @@ def test_initial_weights_are_those_of_the_original():
     assert (encoder.highways[0].carry.bias == -2).all() and not encoder.highways[0].transform.bias.any()
     bound = (6 / (256 + 4096)) ** 0.5
     assert 0.99 * bound < model.bilm.forward_layers[0].weight_input.abs().max() <= bound
+    words = ElmoModel(ElmoConfig(projection_size=128, cell_size=128, word_input=True, vocab_size=20_000))
+    table, bound = words.token_encoder.embedding.weight, (6 / (20_000 + 128)) ** 0.5
+    assert not table[0].any() and 0.99 * bound < table.abs().max() <= bound
 
 
 # Strip boundaries

@@ -1,0 +1,111 @@
+"""The text of a run: found, looked at before anything is read, read once, and kept as numbers."""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.pretraining.corpus import Corpus, lines_of_dataset
+from elmo_hf.pretraining.settings import Settings
+from elmo_hf.text.files import find_files
+from elmo_hf.text.lines import read_lines
+
+# A text of which this share of the sentences is the same when split by moses-en was tokenised in that way.
+ALIKE, SENTENCES_COMPARED = 0.95, 1000
+
+
+def check_files(settings: Settings):
+    """Raises where a file is missing or cannot be read, before hours go into the others."""
+    for path in find_files([*settings.files, *settings.held_out]):
+        try:
+            with open(path, "rb") as file:
+                file.read(1)
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def text_of_run(
+    settings: Settings, folder: Path, tokenizer: ElmoTokenizer, expected: str | None, say: Callable[[str], Any]
+) -> Corpus:
+    """The corpus in `folder`, written if it is not there yet, or is another one, or is damaged.
+
+    `expected` is the fingerprint of the text that training has begun with; another text is refused and leaves nothing.
+    """
+    if settings.dataset is None:
+        stats = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in find_files(settings.files)]
+        source: list[Any] = ["files", stats, settings.errors]
+    else:
+        source = ["dataset", settings.dataset, settings.dataset_split, settings.dataset_column]
+    source += [tokenizer.splitting, not settings.held_out]
+    if Corpus.is_of(folder, source):
+        try:
+            return Corpus(folder)
+        except ValueError as error:
+            say(f"{error} It is made again.")
+    say("reading the text ...")
+    # The same text may have come in other files: the fingerprint will tell.
+    new = folder.with_name(f"{folder.name}-new-{os.getpid()}")
+    corpus = Corpus.write(_lines(settings), new, tokenizer, hold_out=not settings.held_out, source=source)
+    if expected not in (None, corpus.fingerprint):
+        shutil.rmtree(new)
+        raise ValueError(
+            "The text is another one than the run was begun with; accepted is the same text for --resume, or a new "
+            "--output-dir for a new run."
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+    new.rename(folder)
+    return Corpus(folder)
+
+
+def _lines(settings: Settings) -> Iterator[str]:
+    if settings.dataset is not None:
+        from datasets import load_dataset, load_from_disk
+
+        folder = Path(settings.dataset)
+        if (folder / "dataset_info.json").exists() or (folder / "dataset_dict.json").exists():
+            loaded = load_from_disk(settings.dataset)
+            loaded = loaded[settings.dataset_split] if isinstance(loaded, dict) else loaded
+        else:
+            loaded = load_dataset(settings.dataset, split=settings.dataset_split, streaming=True)
+        yield from lines_of_dataset(loaded, settings.dataset_column)
+        return
+    for path in find_files(settings.files):
+        empty = True
+        for line in read_lines(path, settings.errors, progress=True):
+            empty = False
+            yield line
+        if empty:
+            warnings.warn(f"{path} holds no text.", stacklevel=2)
+
+
+def about_splitting(tokenizer: ElmoTokenizer, corpus: Corpus) -> str:
+    """How the model will split raw text, and whether another way would fit the corpus better."""
+    said = f"raw text will be split by: {tokenizer.splitting} (words that are already split stay as they are)"
+    if tokenizer.splitting != "whitespace":
+        return said
+    words, step = corpus.words, max(corpus.num_sentences // SENTENCES_COMPARED, 1)
+    sentences = [
+        [words[word] for word in corpus.sentence(number)[1:-1]] for number in range(0, corpus.num_sentences, step)
+    ]
+    marks = sum(not word[0].isalnum() for sentence in sentences for word in sentence)
+    split = ElmoTokenizer("moses-en").split([" ".join(sentence) for sentence in sentences])
+    alike = sum(one == other for one, other in zip(sentences, split, strict=True)) / len(sentences)
+    if not marks or alike < ALIKE:
+        return said
+    return (
+        f"{said}\nThe text looks tokenised: moses-en splits {alike:.0%} of its sentences in the same way. Begun with "
+        "--splitting moses-en, the model will split raw text so too, and not take `Paris.` for one word."
+    )
+
+
+def name_of_text(settings: Settings) -> str:
+    """What the model card says the text is; of paths no more than the last name."""
+    if settings.corpus_name is not None:
+        return settings.corpus_name
+    if settings.dataset is not None:
+        return os.path.basename(settings.dataset) if os.path.isdir(settings.dataset) else settings.dataset
+    names = [os.path.basename(path) for path in find_files(settings.files)]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more files" if len(names) > 5 else "")
