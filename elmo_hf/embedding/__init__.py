@@ -4,5 +4,18 @@ from .corpus import Outcome, embed_corpus
 from .embedder import ElmoEmbedder, embed
 from .sources import SentenceSource
 from .store import EmbeddingStore, open_store
+from .word_vectors import average_vectors, model_of_token_vectors, write_token_vectors, write_word2vec
 
-__all__ = ["ElmoEmbedder", "EmbeddingStore", "Outcome", "SentenceSource", "embed", "embed_corpus", "open_store"]
+__all__ = [
+    "ElmoEmbedder",
+    "EmbeddingStore",
+    "Outcome",
+    "SentenceSource",
+    "average_vectors",
+    "embed",
+    "embed_corpus",
+    "model_of_token_vectors",
+    "open_store",
+    "write_token_vectors",
+    "write_word2vec",
+]

@@ -1,5 +1,6 @@
 """ElmoModel: characters or words in, one vector per token and all layers out."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,10 @@ from .dispatch_elmo import has_fast_way
 from .lstm_elmo import ElmoBiLm, States
 from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
+from .sentence_transformers_elmo import write_sentence_transformers
+
+# What `save_pretrained` hands to `push_to_hub`.
+HUB_KEYWORDS = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
 
 
 @dataclass
@@ -134,6 +139,39 @@ class ElmoModel(ElmoPreTrainedModel):
         """Layers (B, T, hidden_size) -> what the model's own mix makes of them."""
         words = mask if self.scalar_mix.layer_norm is None else word_mask(self.config, mask, input_ids)
         return self.scalar_mix(hidden_states, mask, words)
+
+    def sentence_vectors(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **keywords: Any
+    ) -> torch.Tensor:
+        """The mean (B, hidden_size) of the mix over each sentence's words, without `<S>` and `</S>`.
+
+        This is what sentence-transformers calls. A sentence without words gets zeros.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
+        >>> batch = ElmoTokenizer()(["A first sentence .", "Second"], padding=True, return_tensors="pt")
+        >>> tuple(model.sentence_vectors(**batch).shape)
+        (2, 16)
+
+        ```
+        """
+        x = self(input_ids, attention_mask, **keywords).last_hidden_state
+        words = word_mask(self.config, token_mask(input_ids, attention_mask), input_ids)[..., None]  # (B, T, 1)
+        return torch.where(words, x, 0.0).sum(1) / words.sum(1).clamp(min=1)
+
+    def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, push_to_hub: bool = False, **kwargs: Any):
+        """As in transformers, with a model card, and with what sentence-transformers needs to load the folder."""
+        hub = {name: kwargs.pop(name) for name in HUB_KEYWORDS if name in kwargs} if push_to_hub else {}
+        token = {"token": kwargs["token"]} if "token" in kwargs else {}
+        super().save_pretrained(save_directory, *args, **kwargs)
+        if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
+            write_sentence_transformers(save_directory)
+        if push_to_hub:
+            repo_id = hub.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
+            self.push_to_hub(repo_id, **token, **hub)
 
     def encode_tokens(
         self,

@@ -18,6 +18,7 @@ from .splitting_elmo import pre_tokenizer
 from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
 TRUNCATIONS = ("characters", "bytes")
+LONGEST_TEXT = 2**20
 LONELY_SEPARATORS = re.compile("[\x1c-\x1f]")
 MOST_BACKENDS = 16
 # What stands at padded positions.
@@ -103,6 +104,8 @@ class ElmoTokenizer(TokenizersBackend):
         backend.pre_tokenizer = splitter
         for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
             kwargs.setdefault(name, token)
+        # No text is too long for an LSTM; without a number here, programs that ask for one show 10 ** 30.
+        kwargs.setdefault("model_max_length", LONGEST_TEXT)
         super().__init__(
             tokenizer_object=backend,
             splitting=splitting,
