@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-quick lint format clean
+.PHONY: help demo first-minute readme train-english test bench bench-quick lint format clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -16,8 +16,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $(INSTALLED)
 
-demo: $(INSTALLED)  ## Convert a small checkpoint, verify it, push it to a Hub on this machine, load it back
-	$(BIN)/python examples/demo.py
+demo: $(INSTALLED)  ## See what the English model in the package knows
+	$(BIN)/elmo-hf demo
 
 test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
@@ -29,6 +29,25 @@ bench: $(INSTALLED)  ## Measure speed beside the programs before (sets them up f
 bench-quick: $(INSTALLED)  ## The same with less text and fewer rounds
 	$(BIN)/python benchmarks/run.py --quick
 	$(BIN)/python benchmarks/training.py --quick
+
+first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demonstration there, without a network
+	$(BIN)/python benchmarks/first_minute.py
+
+readme: $(INSTALLED)  ## Run what the README shows and write what it prints
+	$(BIN)/elmo-hf demo --plot docs/senses.png
+	$(BIN)/python tests/readme_blocks.py
+
+RUN ?= english-run
+EPOCHS ?= 0.3953
+train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its sources, RUN=folder for the run
+	@test -n "$(DATA)" || { echo "DATA=folder is missing: examples/english/README.md says what it holds"; exit 1; }
+	$(BIN)/python examples/english/prepare.py $(DATA) $(RUN)/text
+	$(BIN)/elmo-hf pretrain $(foreach name,enwik8 openstax litbank tatoeba,$(RUN)/text/train/$(name).txt) \
+		--held-out $(RUN)/text/held-out-mix.txt -o $(RUN)/model --splitting moses-en \
+		--size examples/english/size.json --max-size 20000 --dropout 0.0 --batch-size 64 --num-sampled 2048 \
+		--optimizer adamw --learning-rate 0.002 --schedule cosine --warmup-steps 300 --epochs $(EPOCHS) \
+		--log-every 100 --evaluate-every 1000 --save-every 500 $(RESUME)
+	$(BIN)/python examples/english/bundle.py $(RUN)/model elmo_hf/bundled/english
 
 lint: $(INSTALLED)  ## Check style
 	$(BIN)/ruff check .

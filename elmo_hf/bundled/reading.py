@@ -1,12 +1,11 @@
 """Sentences in, the vectors of their words at every layer out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-BATCH = 64
+from elmo_hf.embedding import ElmoEmbedder
 
 
 class Reader:
@@ -30,27 +29,11 @@ class Reader:
     """
 
     def __init__(self, model: Any, tokenizer: Any):
-        self.model, self.tokenizer = model.base_model.eval(), tokenizer
+        self.embedder = ElmoEmbedder(model.base_model, tokenizer)
 
     def read(self, sentences: Sequence[str]) -> list[np.ndarray]:
         """Of each sentence the vectors (layers, words, size), without the boundaries."""
-        found: list[Any] = [None] * len(sentences)
-        for numbers, layers in self._batches([sentence.split() for sentence in sentences]):
-            for row, number in enumerate(numbers):
-                found[number] = layers[row, :, 1 : 1 + len(sentences[number].split())]
-        return found
-
-    @torch.inference_mode()
-    def _batches(self, sentences: list[list[str]]) -> Iterator[tuple[list[int], np.ndarray]]:
-        by_length = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
-        for start in range(0, len(by_length), BATCH):
-            numbers = by_length[start : start + BATCH]
-            words = [sentences[number] for number in numbers]
-            batch = self.tokenizer(
-                words, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt"
-            )
-            output = self.model(**batch.to(self.model.device), output_hidden_states=True)
-            yield numbers, torch.stack(output.hidden_states, 1).float().cpu().numpy()  # (B, L + 1, T, 2P)
+        return self.embedder.embed_batch([sentence.split() for sentence in sentences])
 
 
 def cosines(one: np.ndarray, others: np.ndarray) -> np.ndarray:

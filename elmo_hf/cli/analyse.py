@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from elmo_hf.cli.models import AnyModel
+
 from .language_model import Device, Errors, Splitting
 
 analyse = typer.Typer(
@@ -15,7 +17,6 @@ analyse = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Model = Annotated[str, typer.Argument(help="A folder, a repository of the Hub, or english, which comes along.")]
 Sentences = Annotated[list[str], typer.Argument(help="Sentences, each in quotes.", show_default=False)]
 Layer = Annotated[int, typer.Option(help="The layer that is shown, from 0, or from -1 for the top.")]
 Plot = Annotated[
@@ -28,7 +29,7 @@ Json = Annotated[
 
 @analyse.command(no_args_is_help=True)
 def similarity(
-    model: Model,
+    model: AnyModel,
     sentences: Sentences,
     word: Annotated[
         str | None, typer.Option(help="A word of every sentence. Not given: all words of two sentences.")
@@ -64,7 +65,7 @@ def similarity(
 
 @analyse.command(no_args_is_help=True)
 def surprise(
-    model: Model,
+    model: AnyModel,
     files: Annotated[
         list[str] | None,
         typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns. Not given: standard input."),
@@ -96,7 +97,7 @@ def surprise(
     if text and files:
         raise typer.BadParameter("Both FILES and --text were given; accepted is one of the two.")
     _check(plot, json, html)
-    scorer = ElmoScorer.from_pretrained(_folder(model), splitting, device)
+    scorer = ElmoScorer.from_pretrained(model, splitting, device)
     lines = text or read_lines(files or "-", errors, progress=not sys.stdout.isatty())
     found = SurpriseOfText(list(measure(scorer, lines)))
     if html is not None:
@@ -104,15 +105,10 @@ def surprise(
     _show(found, plot, json)
 
 
-def _folder(model: str) -> str:
-    """Where the model is: a name that comes with the package, or else what was given."""
-    return model
-
-
 def _reader(model: str, splitting: str | None, device: str | None) -> Any:
     from elmo_hf.analysis import LayerReader
 
-    return LayerReader.from_pretrained(_folder(model), splitting, device)
+    return LayerReader.from_pretrained(model, splitting, device)
 
 
 def _check(plot: Path | None, *others: Path | None):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo_hf.cli.language_model import Device, Errors, Splitting
+from elmo_hf.cli.models import AnyModel
 
 if TYPE_CHECKING:
     from elmo_hf.embedding import Outcome
@@ -16,7 +17,7 @@ INPUT, VECTORS, WORK = "What to read", "Which vectors", "How to work"
 
 
 def embed(
-    model: Annotated[str, typer.Argument(help="A folder, or a repository of the Hub.")],
+    model: AnyModel,
     input: Annotated[
         str,
         typer.Argument(

@@ -58,7 +58,10 @@ class WordCache:
     def _make_room(self, like: torch.Tensor):
         here = 0 if self._store is None else len(self._store)
         if here < len(self._words):
-            store = like.new_empty(min(max(2 * here, len(self._words), 1024), self.capacity), like.shape[1])
+            rows = min(max(2 * here, len(self._words), 1024), self.capacity)
+            # What inference mode makes could not be written to outside of it.
+            with torch.inference_mode(False):
+                store = torch.empty(rows, like.shape[1], dtype=like.dtype, device=like.device)
             if here:
                 store[:here] = self._store
             self._store = store

@@ -52,7 +52,8 @@ def keep_history(run: Path):
         return
     state = json.loads(states[-1].read_text(encoding="utf-8"))
     rows = [{name: row[name] for name in sorted(row) if name in KEPT} for row in state["log_history"]]
-    found = {"steps": state["max_steps"], "epochs": state["num_train_epochs"], "history": rows}
+    epochs = state["epoch"] * state["max_steps"] / state["global_step"]  # the state's own is rounded up
+    found = {"steps": state["max_steps"], "epochs": round(epochs, 4), "history": rows}
     TRAINING.parent.mkdir(exist_ok=True)
     TRAINING.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -109,3 +109,14 @@ def test_remembered_words_are_forgotten_when_a_weight_changes():
         model.set_engine("reference")
         assert torch.allclose(found, model(**batch).last_hidden_state, atol=1e-6)
     assert "cached" not in "".join(model.state_dict())
+
+
+def test_words_remembered_in_inference_mode_are_added_to_outside_of_it(small_model, tokenizer):
+    small_model.cache_words(100)
+    first, second = (tokenizer([text], return_tensors="pt") for text in ("a few words", "a few other words"))
+    with torch.inference_mode():
+        small_model(**first)
+    with torch.no_grad():
+        found = small_model(**second).last_hidden_state
+    small_model.cache_words(0)
+    torch.testing.assert_close(found, small_model(**second).last_hidden_state.detach())

@@ -1,0 +1,35 @@
+"""The sense test on its own: the share of comparisons in which two of one sense are closer, for each word and layer.
+
+python examples/english/senses.py english -o measured/senses.json
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from transformers import AutoModel, AutoTokenizer
+
+from elmo_hf.bundled import find_model, senses
+from elmo_hf.bundled.demo import sum_of
+from elmo_hf.bundled.reading import Reader
+from elmo_hf.bundled.sense_test import separation
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="A folder, a repository of the Hub, or english.")
+    parser.add_argument("-o", "--output", type=Path, help="A file for the numbers (JSON).")
+    given = parser.parse_args()
+    name, _ = find_model(given.model)
+    reader = Reader(AutoModel.from_pretrained(name), AutoTokenizer.from_pretrained(name))
+    tested = [separation(word, lines, reader) for word, lines in senses().items()]
+    shares = {one.word: (one.right / one.comparisons).tolist() for one in tested} | {"all": sum_of(tested).tolist()}
+    for word, by_layer in shares.items():
+        print(f"{word:<10}" + "".join(f"{share:>8.1%}" for share in by_layer))
+    if given.output:
+        found = {"comparisons": sum(one.comparisons for one in tested), "share": shares}
+        given.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
