@@ -1,12 +1,12 @@
 """One file for each outside format: how it is recognised, what it says, and its table of names."""
 
 from ..sources import Bundle, SourceError, only_bundle
-from . import allennlp, bilm_hdf5, tf_checkpoint, tf_hub
+from . import allennlp, bilm_hdf5, many_langs, tf_checkpoint, tf_hub
 from .source import Format, Given, Source, check
 
 # In this order they are asked whether a source is theirs; the error of the last one explains a source of nobody's.
 FORMATS: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT for module in (tf_hub, allennlp, tf_checkpoint, bilm_hdf5)
+    module.FORMAT.name: module.FORMAT for module in (tf_hub, allennlp, many_langs, tf_checkpoint, bilm_hdf5)
 }
 
 __all__ = ["FORMATS", "Format", "Given", "Source", "check", "choose"]

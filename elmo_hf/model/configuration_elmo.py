@@ -39,6 +39,8 @@ class ElmoConfig(PreTrainedConfig):
         use_skip_connections: add each layer's input to its output from the second layer on.
         bidirectional: a backward stack beside the forward one.
         word_input: an embedding over `vocab_size` words replaces the character encoder.
+        dictionary: characters and words are those of lists, as in ELMoForManyLangs:
+            `{"characters": number, "words": number, "word_dim": size}`, 0 for what is absent.
         vocab_size: words of the language model's vocabulary.
         share_embedding_softmax: when `word_input`, the language model's softmax has the embedding as its weight.
         num_sampled: words that ElmoForPreTraining draws for each direction while training, in place of a softmax over
@@ -85,6 +87,7 @@ class ElmoConfig(PreTrainedConfig):
     use_skip_connections: bool = True
     bidirectional: bool = True
     word_input: bool = False
+    dictionary: dict | None = None
     vocab_size: int = 0
     share_embedding_softmax: bool = False
     num_sampled: int | None = None
@@ -135,6 +138,28 @@ class ElmoConfig(PreTrainedConfig):
         return sum(number for _, number in self.character_cnn_filters)
 
     @property
+    def row_width(self) -> int:
+        """How many ids the row of a token has: its characters, and with a dictionary of words the word before them."""
+        if self.dictionary is None:
+            return self.max_characters_per_token
+        characters = self.max_characters_per_token if self.dictionary["characters"] else 0
+        return characters + (1 if self.dictionary["words"] else 0)
+
+    @property
+    def row_ids(self) -> int:
+        """How many ids may stand in a row, 0 for no token included."""
+        if self.dictionary is None:
+            return self.character_vocab_size
+        return max(self.dictionary["characters"], self.dictionary["words"]) + 1
+
+    @property
+    def mark_position(self) -> int:
+        """Where in a row `boundary_ids` are looked for."""
+        if self.dictionary is None:
+            return 1
+        return (1 if self.dictionary["words"] else 0) + 1 if self.dictionary["characters"] else 0
+
+    @property
     def bilm_parts(self) -> list[str]:
         """Names of the parts that can be frozen one by one."""
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
@@ -183,8 +208,32 @@ class ElmoConfig(PreTrainedConfig):
         self._validate_freezing()
         self._validate_softmax()
 
+    def _validate_dictionary(self):
+        sizes = self.dictionary
+        whole = {name: size for name, size in sizes.items() if isinstance(size, int) and size >= 0}
+        _require(
+            whole == sizes
+            and set(sizes) == {"characters", "words", "word_dim"}
+            and (sizes["characters"] or sizes["words"])
+            and bool(sizes["words"]) == bool(sizes["word_dim"])
+            and not self.word_input,
+            "dictionary",
+            sizes,
+            "the numbers `characters`, `words` and `word_dim`, not all 0, when word_input is False",
+        )
+
     def _validate_characters(self):
-        _require(self.character_vocab_size == 262, "character_vocab_size", self.character_vocab_size, "262")
+        if self.dictionary is not None:
+            self._validate_dictionary()
+            if not self.dictionary["characters"]:
+                return
+        bytes_or_list = 262 if self.dictionary is None else self.dictionary["characters"] + 1
+        _require(
+            self.character_vocab_size == bytes_or_list,
+            "character_vocab_size",
+            self.character_vocab_size,
+            f"{bytes_or_list}",
+        )
         filters = self.character_cnn_filters
         pairs = [pair for pair in filters if isinstance(pair, list) and len(pair) == 2]
         whole = all(isinstance(n, int) and n >= 1 for pair in pairs for n in pair)

@@ -88,6 +88,8 @@ def _encode_packed(
 ) -> torch.Tensor:
     """Ids (B, T, ...) -> vectors (N, P) of the tokens that are there."""
     ids = packing.pack(input_ids)
+    if hasattr(encoder, "encode_distinct"):
+        return encoder.encode_distinct(ids)
     return encoder.embedding(ids) if ids.dim() == 1 else _encode_rows(encoder, ids)
 
 

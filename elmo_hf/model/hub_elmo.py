@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .configuration_elmo import ElmoConfig  # noqa: F401
     from .crf_elmo import LinearChainCrf  # noqa: F401
+    from .dictionary_encoder_elmo import ElmoDictionaryEncoder  # noqa: F401
+    from .dictionary_rows_elmo import ElmoDictionary  # noqa: F401
     from .dispatch_elmo import has_fast_way  # noqa: F401
     from .fast_engine_elmo import engine_of  # noqa: F401
     from .fast_fork_elmo import settle  # noqa: F401

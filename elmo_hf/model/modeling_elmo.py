@@ -11,6 +11,7 @@ from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
 from .configuration_elmo import ElmoConfig
+from .dictionary_encoder_elmo import ElmoDictionaryEncoder
 from .dispatch_elmo import has_fast_way
 from .lstm_elmo import ElmoBiLm, States
 from .pretrained_elmo import ElmoPreTrainedModel
@@ -56,7 +57,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
-        self.token_encoder = ElmoWordEmbedding(config) if config.word_input else ElmoCharacterEncoder(config)
+        self.token_encoder = token_encoder(config)
         self.bilm = ElmoBiLm(config)
         self.scalar_mix = ElmoScalarMix(config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2)
         self.post_init()
@@ -224,13 +225,15 @@ class ElmoModel(ElmoPreTrainedModel):
                 )
             rows = self.config.vocab_size + 1
         else:
-            width = self.config.max_characters_per_token
-            if input_ids.dim() != 3 or not 1 <= input_ids.shape[2] <= width:
+            width = self.config.row_width
+            # What fills up a row of bytes is known; what fills up a row of a dictionary's ids, the dictionary says.
+            least = 1 if self.config.dictionary is None else width
+            if input_ids.dim() != 3 or not least <= input_ids.shape[2] <= width:
                 raise ValueError(
                     f"input_ids has the shape {tuple(input_ids.shape)}; this model reads characters "
                     f"(batch, tokens, characters) with up to {width} characters a token. ElmoTokenizer makes them."
                 )
-            rows = self.config.character_vocab_size
+            rows = self.config.row_ids
         # Elsewhere than on the CPU the look would wait for the device at every call.
         if input_ids.device.type == "cpu" and input_ids.numel() and not torch.compiler.is_compiling():
             lowest, highest = (int(value) for value in torch.aminmax(input_ids))
@@ -265,6 +268,13 @@ def returns_states(use_cache: bool | None, past_states: States | None) -> bool:
     return past_states is not None if use_cache is None else use_cache
 
 
+def token_encoder(config: ElmoConfig) -> nn.Module:
+    """What makes token vectors of a model's input: of bytes, of ids from dictionaries, or of words."""
+    if config.dictionary is not None:
+        return ElmoDictionaryEncoder(config)
+    return ElmoWordEmbedding(config) if config.word_input else ElmoCharacterEncoder(config)
+
+
 def token_mask(
     input_ids: torch.Tensor | None = None,
     attention_mask: torch.Tensor | None = None,
@@ -294,7 +304,7 @@ def boundary_marks(config: ElmoConfig, input_ids: torch.Tensor) -> torch.Tensor:
     """The id (B, T) of each position that `config.boundary_ids` are compared with."""
     if config.word_input:
         return input_ids
-    return input_ids[..., 1] if input_ids.shape[-1] > 1 else input_ids[..., 0]
+    return input_ids[..., min(config.mark_position, input_ids.shape[-1] - 1)]
 
 
 def strip_boundaries(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

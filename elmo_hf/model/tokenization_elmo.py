@@ -14,6 +14,7 @@ from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import PaddingStrategy, to_py_obj
 
 from .batch_encoding_elmo import RUST_VOCABULARY, ElmoBatchEncoding, Texts, offsets, rust_tokenizer, with_overflow
+from .dictionary_rows_elmo import ElmoDictionary
 from .splitting_elmo import pre_tokenizer
 from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
@@ -44,6 +45,7 @@ class ElmoTokenizer(TokenizersBackend):
         word_vocabulary: the language model's words, a file with one a line or a list. Read when first needed.
         max_characters_per_token: length of a row, begin and end marks included.
         word_input: give word ids, line of the vocabulary + 1, in place of rows.
+        dictionary: ids of characters and words, where these are not bytes; a file, or an ElmoDictionary.
         vector_words: the words of a table of word vectors, a file with one a line or a list. `word_vector_ids` then
             come along: 0 for no word, 1 for one that the table has not, not even in small letters, else line + 2.
 
@@ -62,7 +64,7 @@ class ElmoTokenizer(TokenizersBackend):
     """
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json", "word_vocabulary": "word_vocabulary.txt"}
-    vocab_files_names |= {"vector_words": "vector_words.txt"}
+    vocab_files_names |= {"vector_words": "vector_words.txt", "dictionary": "dictionary.json"}
     model_input_names = ["input_ids", "attention_mask"]
 
     def __init__(
@@ -73,6 +75,7 @@ class ElmoTokenizer(TokenizersBackend):
         max_characters_per_token: int = 50,
         word_input: bool = False,
         vector_words: str | os.PathLike | Sequence[str] | None = None,
+        dictionary: str | os.PathLike | ElmoDictionary | None = None,
         tokenizer_file: str | None = None,
         **kwargs: Any,
     ):
@@ -94,6 +97,7 @@ class ElmoTokenizer(TokenizersBackend):
             vector_words = read_word_vocabulary(vector_words)
         self.vector_words = None if vector_words is None else list(vector_words)
         self._vector_lines = {word: line for line, word in enumerate(self.vector_words or ())}
+        self.dictionary = ElmoDictionary.read(dictionary) if isinstance(dictionary, (str, os.PathLike)) else dictionary
         self._backends: dict[tuple, Tokenizer] = {}
 
         splitter = pre_tokenizer(splitting)
@@ -267,6 +271,8 @@ class ElmoTokenizer(TokenizersBackend):
 
     def word_table(self, words: list[str]) -> np.ndarray:
         """What the model reads for padding, `<S>`, `</S>`, and then for each of the words."""
+        if self.dictionary is not None:
+            return self.dictionary.table(words)
         if self.word_input:
             unknown = self.word_lines[UNK]
             lines = [self.word_lines.get(word, unknown) for word in (BOS, EOS, *words)]
@@ -388,7 +394,7 @@ class ElmoTokenizer(TokenizersBackend):
     def _word_of(self, ids: int | list[int]) -> str:
         if isinstance(ids, int):
             return PAD if ids == 0 else self.word_vocabulary[ids - 1]
-        return word_of_row(ids)
+        return word_of_row(ids) if self.dictionary is None else self.dictionary.word_of(ids)
 
     def convert_tokens_to_string(self, tokens: list[str]) -> str:
         return " ".join(tokens)
@@ -416,6 +422,10 @@ class ElmoTokenizer(TokenizersBackend):
             path = os.path.join(save_directory, prefix + self.vocab_files_names["vector_words"])
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{word}\n" for word in self.vector_words)
+            file_names = (*file_names, path)
+        if self.dictionary is not None:
+            path = os.path.join(save_directory, prefix + self.vocab_files_names["dictionary"])
+            self.dictionary.write(path)
             file_names = (*file_names, path)
         if self._words is None and self._vocabulary_file is None:
             return file_names

@@ -1,0 +1,216 @@
+"""ELMoForManyLangs: config.json, configs/*.json, encoder.pkl, token_embedder.pkl, char.dic and word.dic."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.dictionary_rows_elmo import ElmoDictionary
+
+from ..options import LARGEST_SIZE, config_from_options, read_json
+from ..sources import LARGEST_TEXT, Bundle, SourceError
+from .entries import WITH_ZERO_ROW, Entry
+from .source import Format, Given, Part, Source, megabytes
+from .torch_state import HIGHWAY, TorchWeights, lstm_entries
+
+ENCODER, EMBEDDER = "encoder.pkl", "token_embedder.pkl"
+# The file that most models name in config.json, and that was in the program, not beside the models.
+SAMPLES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+SAMPLE = {
+    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+    "dropout": 0.1,
+}
+IDEOGRAPHIC_SPACE = "\u3000"
+
+
+def recognises(bundle: Bundle) -> bool:
+    return ENCODER in bundle.top and EMBEDDER in bundle.top
+
+
+@contextmanager
+def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+    missing = [name for name in (ENCODER, EMBEDDER, "config.json") if name not in bundle.top]
+    if missing:
+        raise SourceError(f"{bundle.where} does not hold {' and not '.join(missing)}, which every such model has.")
+    description, where, notes = _description(bundle)
+    encoder_path, embedder_path = bundle.paths(ENCODER, EMBEDDER)
+    dictionary = _dictionary(bundle, description, where)
+    config = _config(description, where, dictionary)
+    # A file is closed to everything but weights: pickles may run code, and these do not.
+    encoder, embedder = TorchWeights(encoder_path), TorchWeights(embedder_path)
+    both = (("characters", dictionary.characters), ("words", dictionary.words))
+    lists = [f"{len(ids):,} {what}" for what, ids in both]
+    size = megabytes(encoder_path.stat().st_size + embedder_path.stat().st_size)
+    yield Source(
+        config,
+        [Part(encoder, lstm_entries(config, "")), Part(embedder, _embedder_entries(config))],
+        f"{ENCODER} and {EMBEDDER} ({len(encoder.names()) + len(embedder.names())} weights, {size}), "
+        + " and ".join(one for one in lists if not one.startswith("0 ")),
+        tokenizer={"dictionary": dictionary},
+        notes=notes,
+        splitting="whitespace",
+    )
+
+
+def _description(bundle: Bundle) -> tuple[dict, str, list[str]]:
+    """The sizes, where they stand, and what was guessed."""
+    task = read_json(bundle.path("config.json"), "ELMoForManyLangs' config.json")
+    named = task.get("config_path") if isinstance(task, dict) else None
+    if not isinstance(named, str):
+        raise SourceError(f"config.json of {bundle.where} names no `config_path`; every ELMoForManyLangs model does.")
+    last = re.split(r"[/\\]", named)[-1]
+    beside = [name for name in bundle.names if name.split("/")[-1] == last and name != "config.json"]
+    if beside:
+        path = bundle.path(beside[0])
+        description = read_json(path, "the sizes of an ELMoForManyLangs model")
+        if not isinstance(description, dict):
+            raise SourceError(f"{path} holds a {type(description).__name__}; accepted are the keys encoder, ...")
+        return description, str(path), []
+    if last in SAMPLES:
+        note = f"The sizes are those of the program's own {last}: config.json names {named}, which is not there."
+        return SAMPLE, last, [note]
+    raise SourceError(
+        f"{bundle.where} has no file {last}, which its config.json names, with the sizes of the model; accepted is "
+        "this file beside it, or in configs/."
+    )
+
+
+def _dictionary(bundle: Bundle, description: dict, where: str) -> ElmoDictionary:
+    ids = {}
+    for name, size in (("char", "char_dim"), ("word", "word_dim")):
+        ids[name] = None
+        if _number(description, "token_embedder", size, where):
+            if f"{name}.dic" not in bundle.top:
+                raise SourceError(f"{bundle.where} has no {name}.dic, but {where} says that `{size}` is not 0.")
+            ids[name] = read_ids(bundle.path(f"{name}.dic"))
+    width = _number(description, "token_embedder", "max_characters_per_token", where)
+    try:
+        return ElmoDictionary(ids["char"], ids["word"], width)
+    except ValueError as error:
+        raise SourceError(f"{bundle.where}: {error}") from None
+
+
+def read_ids(path: Path) -> dict[str, int]:
+    """{text: id} of a .dic file: a text and its number a line, between them a tab."""
+    if path.stat().st_size > LARGEST_TEXT:
+        raise SourceError(f"{path} has {path.stat().st_size:,} bytes, and no dictionary has.")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path} is not UTF-8 ({error}).") from None
+    ids = {}
+    for number, line in enumerate(lines, 1):
+        fields = line.strip().split("\t")
+        if len(fields) == 1:  # the text was white space, and the program reads it so
+            fields.insert(0, IDEOGRAPHIC_SPACE)
+        if len(fields) != 2 or not re.fullmatch("[0-9]{1,9}", fields[1]):
+            raise SourceError(f"{path}: line {number} is {line[:60]!r}; accepted are a text, a tab and a number.")
+        ids[fields[0]] = int(fields[1])
+    if not ids:
+        raise SourceError(f"{path} is empty; accepted are lines of a text, a tab and a number.")
+    return ids
+
+
+def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoConfig:
+    for part, wanted in (("encoder", "elmo"), ("token_embedder", "cnn")):
+        found = description.get(part, {}).get("name") if isinstance(description.get(part), dict) else None
+        if not isinstance(found, str) or found.lower() != wanted:
+            raise SourceError(
+                f"{where}: the {part} is {found!r}; accepted is {wanted!r}: "
+                + (
+                    "the others are plain LSTMs, without projection, clips and skip connections."
+                    if part == "encoder"
+                    else "the others read the characters of a word with an LSTM."
+                )
+            )
+    encoder, embedder = description["encoder"], description["token_embedder"]
+    with_characters = bool(dictionary.characters)
+    options = {
+        "lstm": {
+            **{ours: encoder[theirs] for ours, theirs in LSTM_NAMES.items() if theirs in encoder},
+            "use_skip_connections": True,
+        },
+        "char_cnn": {
+            "embedding": {"dim": embedder.get("char_dim") if with_characters else 1},
+            "filters": embedder.get("filters") if with_characters else [[1, 1]],
+            "activation": embedder.get("activation"),
+            "n_highway": embedder.get("n_highway", 0) if with_characters else 0,
+            "max_characters_per_token": embedder.get("max_characters_per_token"),
+        },
+        "dropout": description.get("dropout", 0.1),
+    }
+    highest = [max(ids.values(), default=-1) + 1 for ids in (dictionary.characters, dictionary.words)]
+    if max(highest) > LARGEST_SIZE:
+        raise SourceError(f"{where}: an id of the dictionary is {max(highest) - 1:,}, and no model has so many rows.")
+    sizes = {
+        "characters": highest[0],
+        "words": highest[1],
+        "word_dim": embedder["word_dim"] if highest[1] else 0,
+    }
+    config = config_from_options(
+        options,
+        True,
+        where,
+        dictionary=sizes,
+        boundary_ids=dictionary.boundary_ids(),
+        character_vocab_size=sizes["characters"] + 1 if with_characters else 262,
+    )
+    if config.cell_size == config.projection_size:
+        raise SourceError(f"{where}: `dim` and `projection_dim` are equal; accepted is a larger `dim`.")
+    return config
+
+
+LSTM_NAMES = {name: name for name in ("projection_dim", "cell_clip", "proj_clip", "dim", "n_layers")}
+
+
+def _number(description: dict, part: str, key: str, where: str) -> int:
+    inside = description.get(part)
+    found = inside.get(key) if isinstance(inside, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= LARGEST_SIZE:
+        raise SourceError(f"{where}: `{part}.{key}` is {found!r}; accepted is a whole number from 0.")
+    return found
+
+
+def _embedder_entries(config: ElmoConfig) -> list[Entry]:
+    sizes, ours, size, entries = config.dictionary, "token_encoder.", 0, []
+
+    def embedding(layer: str, name: str, shape: tuple[int, int]):
+        entries.append(Entry(f"{layer}.embedding.weight", shape, (f"{ours}{name}.weight",), WITH_ZERO_ROW))
+
+    if sizes["words"]:
+        size += sizes["word_dim"]
+        embedding("word_emb_layer", "word_embedding", (sizes["words"], sizes["word_dim"]))
+    if sizes["characters"]:
+        dim, filters = config.character_embedding_dim, config.token_filters
+        size += filters
+        embedding("char_emb_layer", "embedding", (sizes["characters"], dim))
+        for i, (width, number) in enumerate(config.character_cnn_filters):
+            for part, shape in (("weight", (number, dim, width)), ("bias", (number,))):
+                entries.append(Entry(f"convolutions.{i}.{part}", shape, (f"{ours}convolutions.{i}.{part}",)))
+        for k in range(config.num_highway_layers):
+            for part, shape in (("weight", (2 * filters, filters)), ("bias", (2 * filters,))):
+                parameters = tuple(f"{ours}highways.{k}.{gate}.{part}" for gate in ("transform", "carry"))
+                entries.append(Entry(f"highways._layers.{k}.{part}", shape, parameters, HIGHWAY))
+    for part, shape in (("weight", (config.projection_size, size)), ("bias", (config.projection_size,))):
+        entries.append(Entry(f"projection.{part}", shape, (f"{ours}projection.{part}",)))
+    return entries
+
+
+FORMAT = Format(
+    name="many-langs",
+    title="a model of ELMoForManyLangs",
+    have="config.json, encoder.pkl, token_embedder.pkl, char.dic, word.dic (ELMoForManyLangs, NLPL), a folder or zip",
+    type="convert 175.zip OUT",
+    recognises=recognises,
+    open=open_source,
+)
