@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english test bench bench-quick lint format clean
+.PHONY: help demo first-minute readme train-english test fuzz bench bench-quick lint format clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,9 @@ demo: $(INSTALLED)  ## See what the English model in the package knows
 
 test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+fuzz: $(INSTALLED)  ## Try hostile and broken things for 10 minutes, or MINUTES=...
+	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz $(or $(MINUTES),10)
 
 bench: $(INSTALLED)  ## Measure speed beside the programs before (sets them up first; about half an hour)
 	$(BIN)/python benchmarks/run.py

@@ -165,6 +165,16 @@ class ElmoConfig(PreTrainedConfig):
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any):
+        """As in transformers; a config.json that is damaged is named."""
+        try:
+            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"The config.json of {pretrained_model_name_or_path} is no configuration of an ELMo: {error}."
+            ) from error
+
+    @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
         name = str(pretrained_model_name_or_path)
         if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
@@ -177,6 +187,9 @@ class ElmoConfig(PreTrainedConfig):
                 f"{pretrained_model_name_or_path} holds {holds}; accepted is an ELMo, as `elmo-hf convert` and "
                 "`elmo-hf pretrain` make them."
             )
+        classes = found.get("architectures") or []
+        if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+            raise ValueError(f"`architectures` of {name} is {classes!r}; accepted is a list of names of classes.")
         return found, rest
 
     def validate_token_ids(self):

@@ -274,7 +274,13 @@ class ElmoForTokenClassification(ElmoTaskModel):
             token_type_ids: (B, T), 1 at the predicate, which only the head `"srl"` reads.
             word_vector_ids: (B, T), rows of the table of word vectors, if the head has one.
         """
-        self.check_keywords(keywords)
+        self.check_keywords(
+            keywords,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+        )
         mask = token_mask(input_ids, attention_mask, inputs_embeds)
         read, hidden_states = self.read(
             mask,
@@ -350,7 +356,14 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             num_items_in_batch: labels in all the batches of one step, when gradients are accumulated.
             word_vector_ids: (B, T), rows of the table of word vectors, if the head has one.
         """
-        self.check_keywords(keywords)
+        self.check_keywords(
+            keywords,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+        )
         sentences, hidden_states = self.read_sentences(
             input_ids,
             attention_mask,
@@ -372,7 +385,12 @@ class ElmoForSequenceClassification(ElmoTaskModel):
             self.config.problem_type = "regression" if self.num_labels == 1 else several
         if self.config.problem_type == "single_label_classification":
             self.check_classes(labels)
-            return nll(logits, labels.view(-1))
+            if labels.numel() != len(logits):
+                raise ValueError(
+                    f"labels has the shape {tuple(labels.shape)}; accepted is one class for each of the "
+                    f"{len(logits)} sentences."
+                )
+            return nll(logits, labels.reshape(-1))
         if labels.numel() != logits.numel():
             raise ValueError(
                 f"labels has the shape {tuple(labels.shape)}; accepted for {self.config.problem_type} is "

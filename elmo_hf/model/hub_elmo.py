@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     # them, so that a base model can later be loaded as any other class.
     from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
+    from .checks_elmo import check_tensors  # noqa: F401
     from .configuration_elmo import ElmoConfig  # noqa: F401
     from .crf_elmo import LinearChainCrf  # noqa: F401
     from .dictionary_encoder_elmo import ElmoDictionaryEncoder  # noqa: F401

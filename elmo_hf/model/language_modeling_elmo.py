@@ -144,7 +144,14 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 one direction.
             num_items_in_batch: what the summed losses are divided by, in place of the number of targets.
         """
-        self.check_keywords(keywords)
+        self.check_keywords(
+            keywords,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            labels=labels,
+            backward_input_ids=backward_input_ids,
+            backward_labels=backward_labels,
+        )
         tokens, backward, mask = self._encode(input_ids, attention_mask, backward_input_ids)
         tops, states = self.top_layers(tokens, mask, backward, past_states, self.config.dropout)
         output = ElmoForPreTrainingOutput(past_states=states if returns_states(use_cache, past_states) else None)

@@ -10,6 +10,7 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
+from .checks_elmo import check_states
 from .configuration_elmo import ElmoConfig
 from .dictionary_encoder_elmo import ElmoDictionaryEncoder
 from .dispatch_elmo import has_fast_way
@@ -106,7 +107,7 @@ class ElmoModel(ElmoPreTrainedModel):
             use_cache: return `past_states`. Not given: where `past_states` are handed in.
             keywords: what every model of transformers is called with, as `output_attentions`; an ELMo has none.
         """
-        self.check_keywords(keywords)
+        self.check_keywords(keywords, input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
         self._check_inputs(input_ids, attention_mask, inputs_embeds)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
         self._check_states(past_states, mask.shape[0])
@@ -244,6 +245,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def _check_states(self, past_states: States | None, batch: int):
         if past_states is None:
             return
+        check_states(past_states, self.bilm.forward_layers[0].bias)
         if len(past_states) != self.config.num_hidden_layers:
             raise ValueError(
                 f"past_states has {len(past_states)} layers; this model has {self.config.num_hidden_layers}."

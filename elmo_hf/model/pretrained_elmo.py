@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import CONFIG_NAME, logging
 
+from .checks_elmo import check_tensors
 from .configuration_elmo import ElmoConfig, foreign_pipelines
 from .fast_engine_elmo import check_engine, describe
 from .fast_products_elmo import forget
@@ -260,8 +261,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     # -- keywords
 
-    def check_keywords(self, keywords: dict[str, Any]):
-        """Raises for keywords that no `forward` knows; those of every other model may be there, and mean nothing."""
+    def check_keywords(self, keywords: dict[str, Any], **inputs: Any):
+        """Raises for keywords that no `forward` knows, and for inputs that are no tensors of the right kind.
+
+        Keywords of every other model may be there, and mean nothing. Shapes that depend on the model are looked at
+        by the model.
+        """
+        check_tensors(inputs, self.config.word_input)
         for name, value in keywords.items():
             if name not in USUAL_KEYWORDS:
                 raise TypeError(f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}.")

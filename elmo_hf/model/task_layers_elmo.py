@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from .checks_elmo import check_labels
 from transformers import initialization as init
 
 
@@ -253,8 +255,9 @@ def feed_forward(input_size: int, size: int, layers: int, dropout: float, output
 
 def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Negative log likelihoods of the labels (...) under logits (..., num_labels), those of -100 left out."""
+    check_labels(labels, logits.shape[-1])
     chosen = labels != -100
-    return F.cross_entropy(logits[chosen].float(), labels[chosen], reduction="none")
+    return F.cross_entropy(logits[chosen].float(), labels[chosen].long(), reduction="none")
 
 
 __all__ = [

@@ -21,7 +21,7 @@ from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_
 TRUNCATIONS = ("characters", "bytes")
 LONGEST_TEXT = 2**20
 LONELY_SEPARATORS = re.compile("[\x1c-\x1f]")
-MOST_BACKENDS = 16
+MOST_BACKENDS, MOST_CHARACTERS = 16, 2**16
 # What stands at padded positions.
 FILLERS = {
     "input_ids": 0,
@@ -82,6 +82,12 @@ class ElmoTokenizer(TokenizersBackend):
         if word_truncation not in TRUNCATIONS:
             accepted = " and ".join(map(repr, TRUNCATIONS))
             raise ValueError(f"`word_truncation` is {word_truncation!r}; accepted are {accepted}.")
+        whole = isinstance(max_characters_per_token, int) and not isinstance(max_characters_per_token, bool)
+        if not whole or not 3 <= max_characters_per_token <= MOST_CHARACTERS:
+            raise ValueError(
+                f"`max_characters_per_token` is {max_characters_per_token!r}; accepted is a whole number from 3 "
+                f"(begin mark, one byte, end mark) to {MOST_CHARACTERS:,}."
+            )
         if word_input and word_vocabulary is None:
             raise ValueError("`word_input` is True, but `word_vocabulary` is missing: word ids are its line numbers.")
         self.splitting = splitting
@@ -118,6 +124,19 @@ class ElmoTokenizer(TokenizersBackend):
             word_input=word_input,
             **kwargs,
         )
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args: Any, **kwargs: Any):
+        """As in transformers; files that are damaged are named."""
+        try:
+            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        except (OSError, ValueError, ImportError):
+            raise
+        except Exception as error:  # Rust raises Exception itself
+            raise ValueError(
+                f"The tokenizer of {pretrained_model_name_or_path} cannot be made of its tokenizer.json and "
+                f"tokenizer_config.json: {error}."
+            ) from error
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:

@@ -1,0 +1,59 @@
+"""Saved models with something broken in one of their files, as the command line meets them."""
+
+import contextlib
+import io
+import json
+import random
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from small_models import small
+
+from elmo_hf import ElmoForPreTraining, ElmoTokenizer, cli
+from fuzz.damage import damaged, damaged_json
+
+WORDS = ["<S>", "</S>", "<UNK>", "a", "b", "c", "."]
+
+
+@cache
+def _saved() -> dict[str, bytes]:
+    folder = Path(mkdtemp())
+    small(ElmoForPreTraining, vocab_size=len(WORDS)).save_pretrained(folder)
+    ElmoTokenizer(word_vocabulary=WORDS).save_pretrained(folder)
+    return {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".json", ".txt", ".safetensors")
+    }
+
+
+def trial(rng: random.Random, folder: Path) -> str:
+    files = dict(_saved())
+    name = rng.choice(sorted(files))
+    whole = name.endswith(".json") and rng.random() < 0.8
+    files[name] = damaged_json(rng, json.loads(files[name])) if whole else damaged(rng, files[name])
+    if rng.random() < 0.05:
+        del files[name]
+    (folder / "model").mkdir()
+    for name, content in files.items():
+        (folder / "model" / name).write_bytes(content)
+    code, out, err = _run("predict", folder / "model", "a b c", "-k", 2)
+    if code == 0:
+        assert out.startswith("score\tword\n")
+        return "accepted"
+    assert code == 1 and "Traceback" not in err and "Error: " in err, err
+    return err.partition("Error: ")[2]
+
+
+def _run(*arguments: object) -> tuple[object, str, str]:
+    before, out, err = sys.argv, io.StringIO(), io.StringIO()
+    sys.argv = ["elmo-hf", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            cli.main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv = before
+    return code, out.getvalue(), err.getvalue()

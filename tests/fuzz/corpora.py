@@ -1,0 +1,31 @@
+"""Corpora as they are written and read again; and caches of corpora that a disk has damaged."""
+
+import random
+from pathlib import Path
+
+from elmo_hf import ElmoTokenizer
+from elmo_hf.pretraining import Corpus
+from fuzz.damage import damaged
+from fuzz.tokenizer import text
+
+
+def trial(rng: random.Random, folder: Path) -> str:
+    tokenizer = ElmoTokenizer(rng.choice(["whitespace", "moses-en"]))
+    lines = [text(rng, 40) for _ in range(rng.choice([1, 5, 40]))]
+    expected = [words for words in tokenizer.split(lines) if words]
+    try:
+        corpus = Corpus.write(lines, folder / "corpus", tokenizer)
+    except ValueError as error:
+        assert not expected and not list(folder.iterdir()), "something was left behind"
+        return str(error)
+    found = [[corpus.words[number] for number in corpus.sentence(row)[1:-1]] for row in range(corpus.num_sentences)]
+    assert found == expected and corpus.counts.sum() == len(corpus.tokens)
+    del corpus
+    file = rng.choice(sorted((folder / "corpus").iterdir()))
+    file.write_bytes(damaged(rng, file.read_bytes()))
+    try:
+        again = Corpus(folder / "corpus")
+        _ = [again.sentence(row) for row in range(again.num_sentences)], again.words
+    except (ValueError, OSError) as error:
+        return str(error)
+    return "accepted"

@@ -1,0 +1,87 @@
+"""Inputs of models: wrong types, shapes, numbers and labels end in a sentence of ours, never in torch's words."""
+
+import random
+import traceback
+from functools import cache
+from pathlib import Path
+
+import torch
+from small_models import small
+
+from elmo_hf import ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
+
+ACCEPTED = (ValueError, TypeError)
+KINDS = [ElmoModel, ElmoForPreTraining, ElmoForTokenClassification, ElmoForSequenceClassification]
+TYPES = [torch.int64, torch.int32, torch.uint8, torch.bool, torch.float32, torch.float16, torch.complex64]
+
+
+@cache
+def _model(kind: type) -> torch.nn.Module:
+    return small(kind, vocab_size=9, num_labels=3)
+
+
+def trial(rng: random.Random, folder: Path) -> str:
+    model = _model(rng.choice(KINDS))
+    rows, tokens = rng.choice([1, 2, 3]), rng.choice([1, 3, 6])
+    ids = torch.tensor([[[259, *(rng.randrange(1, 257) for _ in range(5)), 260] for _ in range(tokens)]] * rows)
+    given = {"input_ids": ids, "attention_mask": torch.ones(rows, tokens, dtype=torch.int64)}
+    labels = {ElmoForSequenceClassification: (rows,)}.get(type(model), (rows, tokens))
+    if type(model) is not ElmoModel:
+        given["labels"] = torch.randint(0, 3, labels, generator=torch.Generator().manual_seed(rng.randrange(2**31)))
+    if rng.random() < 0.3 and type(model) in (ElmoModel, ElmoForPreTraining):
+        with torch.no_grad():
+            given["past_states"] = model(ids, use_cache=True).past_states
+    for _ in range(rng.choice([0, 1, 1, 1, 2])):
+        name = rng.choice(sorted(given))
+        given[name] = _broken_states(rng, given[name]) if name == "past_states" else _broken(rng, given[name])
+    model.config.problem_type = None
+    try:
+        with torch.no_grad():
+            output = model(**given)
+    except ACCEPTED as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if "elmo_hf" not in Path(frames[-1].filename).parts:
+            raise AssertionError(f"not in our words: {type(error).__name__}: {error}") from error
+        return str(error)
+    loss = getattr(output, "loss", None)
+    assert loss is None or loss.dim() == 0
+    return "accepted"
+
+
+def _broken(rng: random.Random, value: object) -> object:
+    if not isinstance(value, torch.Tensor):
+        return value
+    way = rng.randrange(9)
+    if way == 0:
+        return value.to(rng.choice(TYPES))
+    if way == 1:
+        return value.tolist()
+    if way == 2:
+        return rng.choice([None, "text", 3, {}, value.numpy(), [value]])
+    if way == 3:
+        return value[..., : rng.randrange(value.shape[-1] + 1)]
+    if way == 4:
+        return value[: rng.randrange(len(value) + 1)]
+    if way == 5:
+        return value.flatten() if rng.random() < 0.5 else value[None]
+    if way == 6:
+        return value[..., None]
+    changed = value.clone()
+    if changed.numel():
+        changed.view(-1)[rng.randrange(changed.numel())] = rng.choice([-1, -100, -101, 0, 9, 261, 262, 2**40])
+    return changed
+
+
+def _broken_states(rng: random.Random, states: tuple) -> object:
+    way = rng.randrange(6)
+    if way == 0:
+        return states[:1]
+    if way == 1:
+        return [list(pair) for pair in states]
+    if way == 2:
+        return tuple((h.double(), c) for h, c in states)
+    if way == 3:
+        return tuple((h[:, :1], c) for h, c in states)
+    if way == 4:
+        return rng.choice([states[0], "states", 3, torch.zeros(2, 2), ((None, None), (None, None))])
+    return tuple((h.tolist(), c) for h, c in states)
