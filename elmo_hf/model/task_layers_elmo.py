@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers import initialization as init
 
 from .checks_elmo import check_labels
-from transformers import initialization as init
 
 
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor, dim: int = -1) -> torch.Tensor:
