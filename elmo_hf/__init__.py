@@ -5,6 +5,7 @@ from .embedding import ElmoEmbedder, EmbeddingStore, SentenceSource, embed, embe
 from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
 from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
 from .model.configuration_elmo import ElmoConfig
+from .model.coreference_elmo import ElmoForCoreference
 from .model.crf_elmo import LinearChainCrf
 from .model.head_linear_elmo import pool_words
 from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
@@ -18,6 +19,7 @@ from .model.modeling_elmo import (
 )
 from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline, register_pipelines
 from .model.pretrained_elmo import ElmoPreTrainedModel
+from .model.question_answering_elmo import Answer, ElmoForQuestionAnswering
 from .model.scalar_mix_elmo import ElmoScalarMix
 from .model.task_encoders_elmo import InterleavedHighwayLstm, StackedBiLstm
 from .model.tokenization_elmo import ElmoTokenizer
@@ -32,9 +34,12 @@ register_auto_classes()
 register_pipelines()
 
 __all__ = [
+    "Answer",
     "DirectionLoss",
     "ElmoConfig",
     "ElmoEmbedder",
+    "ElmoForCoreference",
+    "ElmoForQuestionAnswering",
     "ElmoForSequenceClassification",
     "ElmoForTokenClassification",
     "ElmoForPreTraining",

@@ -103,4 +103,15 @@ class SentenceHead(nn.Module):
         raise NotImplementedError
 
 
-__all__ = ["HeadSizes", "Read", "SentenceHead", "TokenHead", "Words"]
+class SpanHead(nn.Module):
+    """A head that finds the answer to a question in a passage: `spans` of both."""
+
+    Settings: Any = HeadSettings
+    reads_pairs = True
+
+    def spans(self, question: Read, passage: Read) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Scores (B, T) of beginning and of ending at each position, and (B,) of there being no answer, or None."""
+        raise NotImplementedError
+
+
+__all__ = ["HeadSizes", "Read", "SentenceHead", "SpanHead", "TokenHead", "Words"]

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
-from .head_base_elmo import SentenceHead, TokenHead
+from .head_base_elmo import SentenceHead, SpanHead, TokenHead
 from .head_settings_elmo import HeadSettings, require
 
 
@@ -62,6 +62,37 @@ class LinearSentences(SentenceHead, nn.Linear):
         return self(_compare(*pooled))  # (B, num_labels)
 
 
+class LinearSpans(SpanHead):
+    """`w . [p_t; q; p_t * q]` for the begin and for the end of an answer, `q` the mean of the question's words."""
+
+    @strict
+    @dataclass(kw_only=True)
+    class Settings(HeadSettings):
+        """
+        Args:
+            no_answer: score that the passage has no answer too: `w . [p; q; p * q]`, `p` the mean of its words.
+        """
+
+        places = ("input",)
+
+        no_answer: bool = False
+
+    def __init__(self, config: ElmoConfig, settings: Any, sizes: Any):
+        super().__init__()
+        self.linear = nn.Linear(3 * sizes.input, 2)
+        self.no_answer = nn.Linear(3 * sizes.input, 1) if settings.no_answer else None
+
+    def spans(self, question: Any, passage: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        q = pool_words(question.x, question.words)  # (B, size)
+        p, beside = passage.x, q[:, None].expand_as(passage.x)
+        start, end = self.linear(torch.cat([p, beside, p * beside], -1)).unbind(-1)  # each (B, T)
+        none = None
+        if self.no_answer is not None:
+            whole = pool_words(passage.x, passage.words)
+            none = self.no_answer(torch.cat([whole, q, whole * q], -1)).squeeze(-1)
+        return start, end, none
+
+
 def pool_words(x: torch.Tensor, words: torch.Tensor, pooling: str = "mean", num_directions: int = 2) -> torch.Tensor:
     """One vector for each sentence.
 
@@ -106,4 +137,4 @@ def _compare(u: torch.Tensor, v: torch.Tensor | None = None) -> torch.Tensor:
     return u if v is None else torch.cat([u, v, (u - v).abs(), u * v], -1)
 
 
-__all__ = ["LinearSentences", "LinearTokens", "pool_words"]
+__all__ = ["LinearSentences", "LinearSpans", "LinearTokens", "pool_words"]

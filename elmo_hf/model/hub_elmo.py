@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .checks_elmo import check_tensors  # noqa: F401
     from .configuration_elmo import ElmoConfig  # noqa: F401
+    from .coreference_elmo import ElmoForCoreference  # noqa: F401
     from .crf_elmo import LinearChainCrf  # noqa: F401
     from .dictionary_encoder_elmo import ElmoDictionaryEncoder  # noqa: F401
     from .dictionary_rows_elmo import ElmoDictionary  # noqa: F401
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from .fast_words_elmo import distinct_words  # noqa: F401
     from .head_base_elmo import Read  # noqa: F401
     from .head_bcn_elmo import BiattentiveClassifier  # noqa: F401
+    from .head_bidaf_elmo import BidafSpans  # noqa: F401
+    from .head_coref_elmo import SpanRanker  # noqa: F401
     from .head_crf_elmo import BiLstmCrf  # noqa: F401
     from .head_esim_elmo import InferencePairs  # noqa: F401
     from .head_linear_elmo import LinearTokens  # noqa: F401
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from .overriding_elmo import overrides  # noqa: F401
     from .pipeline_elmo import ElmoTokenClassificationPipeline  # noqa: F401
     from .pretrained_elmo import ElmoPreTrainedModel  # noqa: F401
+    from .question_answering_elmo import ElmoForQuestionAnswering  # noqa: F401
     from .sampled_softmax_elmo import draw_words  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
     from .sentence_transformers_elmo import write_sentence_transformers  # noqa: F401
@@ -88,6 +92,24 @@ batch["token_type_ids"][0, predicate + 1] = 1  # <S> comes first
 with torch.no_grad():
     labels = model(**batch).logits.argmax(-1)[0, 1:-1]
 print([model.config.id2label[label] for label in labels.tolist()])
+"""
+
+ANSWER = """from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+name = "{name}"
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
+model = AutoModelForQuestionAnswering.from_pretrained(name, trust_remote_code=True)
+print(model.answer(tokenizer, "Who came?", "Ann came home late, and Bob slept."))
+"""
+# No Auto class knows of coreference: the class is loaded by its name.
+CLUSTERS = """from transformers import AutoTokenizer
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+name = "{name}"
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
+model_class = get_class_from_dynamic_module("coreference_elmo.ElmoForCoreference", name)
+model = model_class.from_pretrained(name, trust_remote_code=True)
+print(model.clusters(tokenizer, [["Ann", "came", "home", "."], ["She", "slept", "."]]))
 """
 
 
@@ -143,6 +165,14 @@ SAVED = (
         "ElmoTextClassificationPipeline",
         SENTENCE,
     ),
+    Saved(
+        "ElmoForQuestionAnswering",
+        "question_answering_elmo",
+        "AutoModelForQuestionAnswering",
+        "question-answering",
+        example=ANSWER,
+    ),
+    Saved("ElmoForCoreference", "coreference_elmo", None, example=CLUSTERS),
 )
 
 # The first of a class is what it has if `head` does not say.
@@ -152,6 +182,9 @@ HEADS = (
     Head("srl", "ElmoForTokenClassification", "head_srl_elmo", "PredicateLstm", PREDICATE),
     Head("linear", "ElmoForSequenceClassification", "head_linear_elmo", "LinearSentences"),
     Head("bcn", "ElmoForSequenceClassification", "head_bcn_elmo", "BiattentiveClassifier"),
+    Head("linear", "ElmoForQuestionAnswering", "head_linear_elmo", "LinearSpans"),
+    Head("bidaf", "ElmoForQuestionAnswering", "head_bidaf_elmo", "BidafSpans"),
+    Head("spans", "ElmoForCoreference", "head_coref_elmo", "SpanRanker"),
     Head("esim", "ElmoForSequenceClassification", "head_esim_elmo", "InferencePairs"),
 )
 

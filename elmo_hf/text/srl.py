@@ -1,0 +1,155 @@
+"""Semantic roles: a file with a sentence a line, labels for one predicate, the score of whole arguments."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmo_hf.text.files import numbered_lines, plural
+from elmo_hf.text.labels import IGNORED
+
+
+def read_srl(path: str | os.PathLike) -> Any:
+    """Reads JSON lines of `words` and `frames`, each a `predicate` (a word's number) and `spans` of roles.
+
+    A span is `[role, first, last]`, words counted from 0, both ends included.
+
+    Returns:
+        a `datasets.Dataset`, a predicate a row: `tokens`, `predicate`, and `labels` in BIO.
+
+    Example:
+
+    ```python
+    >>> import json, pathlib, tempfile
+    >>> from elmo_hf.text.srl import read_srl
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "tiny.jsonl")
+    >>> frame = {"predicate": 1, "spans": [["ARG0", 0, 0], ["V", 1, 1], ["ARG1", 2, 3]]}
+    >>> _ = path.write_text(json.dumps({"words": ["She", "sold", "the", "house"], "frames": [frame]}))
+    >>> read_srl(path)[0]["labels"]
+    ['B-ARG0', 'B-V', 'B-ARG1', 'I-ARG1']
+
+    ```
+    """
+    rows: dict[str, list[Any]] = {"tokens": [], "predicate": [], "labels": []}
+    for number, record in json_lines(path, ("words", "frames")):
+        for frame in record["frames"]:
+            rows["tokens"].append(record["words"])
+            rows["predicate"].append(frame["predicate"])
+            rows["labels"].append(_bio(frame, len(record["words"]), f"{path}, line {number}"))
+    from datasets import Dataset  # here: it takes a second, and most users of the package read no such file
+
+    return Dataset.from_dict(rows)
+
+
+def json_lines(path: str | os.PathLike, fields: Sequence[str]) -> Any:
+    """The numbered records of a file with a JSON object a line; each must have the fields."""
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: no JSON ({error}); accepted is an object a line.") from None
+        missing = [name for name in fields if not isinstance(record, dict) or name not in record]
+        if missing:
+            raise ValueError(f"{path}, line {number}: {missing[0]!r} is missing; accepted are {', '.join(fields)}.")
+        yield number, record
+
+
+def encode_predicates(batch: Mapping[str, Any], tokenizer: Any, label2id: Mapping[str, int]) -> dict[str, list]:
+    """Rows of [`read_srl`] -> what the head `"srl"` trains on; made for `Dataset.map(..., batched=True)`.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoTokenizer
+    >>> from elmo_hf.text.srl import encode_predicates
+    >>> batch = {"tokens": [["She", "sold"]], "predicate": [1], "labels": [["B-ARG0", "B-V"]]}
+    >>> encode_predicates(batch, ElmoTokenizer(), {"B-ARG0": 0, "B-V": 1})["token_type_ids"]
+    [[0, 0, 1, 0]]
+
+    ```
+    """
+    from elmo_hf.text.labels import encode_words
+
+    rows = encode_words(batch, tokenizer, label2id)
+    lengths = [len(ids) for ids in rows["input_ids"]]
+    rows["token_type_ids"] = [
+        [int(place == predicate + 1) for place in range(length)]  # <S> comes first
+        for predicate, length in zip(batch["predicate"], lengths, strict=True)
+    ]
+    return rows
+
+
+def role_metrics(names: Mapping[int, str]) -> Callable[[Any], dict[str, float]]:
+    """The `compute_metrics` of a Trainer: precision, recall and F1 of whole arguments; the predicate itself, `V`, does
+    not count, as in the scorer of CoNLL 2005.
+
+    Example:
+
+    ```python
+    >>> import numpy as np
+    >>> from elmo_hf.text.srl import role_metrics
+    >>> names = {0: "O", 1: "B-V", 2: "B-ARG1"}
+    >>> role_metrics(names)((np.eye(3)[[[1, 2, 0]]], np.array([[1, 2, 2]])))
+    {'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
+
+    ```
+    """
+
+    def compute(prediction: Any) -> dict[str, float]:
+        logits, labels = prediction
+        found, wanted = set(), set()
+        for row, (guess, gold) in enumerate(zip(np.argmax(logits, -1), labels, strict=True)):
+            here = gold != IGNORED
+            for numbers, spans in ((guess[here], found), (gold[here], wanted)):
+                spans |= {(row, *span) for span in bio_spans([names[int(n)] for n in numbers]) if span[0] != "V"}
+        right = len(found & wanted)
+        precision, recall = right / max(len(found), 1), right / max(len(wanted), 1)
+        return {"precision": precision, "recall": recall, "f1": 2 * right / max(len(found) + len(wanted), 1)}
+
+    return compute
+
+
+def bio_spans(labels: Sequence[str]) -> list[tuple[str, int, int]]:
+    """The spans of a sequence in BIO: role, first and last word. An `I-X` that goes on with nothing begins a span.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.text.srl import bio_spans
+    >>> bio_spans(["B-A", "I-A", "O", "I-B"])
+    [('A', 0, 1), ('B', 3, 3)]
+
+    ```
+    """
+    spans: list[tuple[str, int, int]] = []
+    before = ""
+    for place, label in enumerate(labels):
+        mark, _, role = label.partition("-")
+        if mark == "I" and before == role and role:
+            spans[-1] = (role, spans[-1][1], place)
+        elif mark in ("B", "I"):
+            spans.append((role, place, place))
+        before = role
+    return spans
+
+
+def _bio(frame: dict[str, Any], length: int, where: str) -> list[str]:
+    labels = ["O"] * length
+    for role, first, last in frame["spans"]:
+        if not 0 <= first <= last < length:
+            raise ValueError(f"{where}: the span {role} from {first} to {last} is not in {plural(length, 'word')}.")
+        if any(label != "O" for label in labels[first : last + 1]):
+            raise ValueError(
+                f"{where}: the span {role} from {first} to {last} meets another; accepted are spans apart."
+            )
+        labels[first : last + 1] = [f"B-{role}", *[f"I-{role}"] * (last - first)]
+    if not 0 <= frame["predicate"] < length:
+        raise ValueError(f"{where}: the predicate {frame['predicate']} is not in {plural(length, 'word')}.")
+    return labels
+
+
+__all__ = ["bio_spans", "encode_predicates", "json_lines", "read_srl", "role_metrics"]
