@@ -138,7 +138,9 @@ def embed_corpus(
 
         return check_file(output, settings, cut())
     settings = begin_store(folder, settings)
-    spec = MakerSpec(str(settings["model"]), device, arguments, str(folder), settings)
+    # Whoever else makes parts may stand in another folder.
+    name = os.path.abspath(settings["model"]) if os.path.exists(settings["model"] or "") else settings["model"]
+    spec = MakerSpec(str(name), device, arguments, os.path.abspath(folder), settings)
     outcome = Outcome()
     if progress is not None:
         if isinstance(sentences, (list, tuple)) or getattr(sentences, "repeats", False):
