@@ -12,11 +12,12 @@ from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig
+from .configuration_elmo import IS_REMOTE_COPY, ElmoConfig
 from .head_base_elmo import HeadSizes, Read
 from .head_settings_elmo import head_dict, read_head
 from .hub_elmo import row_of
 from .modeling_elmo import ElmoModel, boundary_marks, token_mask, word_mask
+from .pipeline_elmo import register_pipelines
 from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
 from .task_layers_elmo import nll
@@ -403,5 +404,8 @@ class ElmoForSequenceClassification(ElmoTaskModel):
 
 ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
 ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
+if IS_REMOTE_COPY:
+    # A model in memory is no repository whose config could name its pipeline.
+    register_pipelines()
 
 __all__ = ["ElmoForSequenceClassification", "ElmoForTokenClassification", "ElmoTaskModel"]

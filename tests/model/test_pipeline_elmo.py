@@ -278,6 +278,9 @@ entities["no task, pair"] = rounded([pipeline(model=classifier, **trust)({"text"
 entities["other name"] = rounded([pipeline("sentiment-analysis", model=classifier, **trust)(
     {"text": "It rains .", "text_pair": "Yes"})])
 entities["saved again"] = rounded(pipeline("ner", model="again", **trust)("Hello, New York!"))
+in_memory = loaded(AutoModelForTokenClassification, tagger), loaded(AutoTokenizer, tagger)
+in_memory = pipeline("ner", model=in_memory[0], tokenizer=in_memory[1], aggregation_strategy="simple")
+entities["in memory"] = rounded(in_memory("Hello, New York!"))
 pair = {"text": "It rains .", "text_pair": "Water falls ."}
 entities["pair"] = rounded([pipeline("text-classification", model=classifier, **trust)(pair)])
 zero = pipeline("zero-shot-classification", model=classifier, **trust)
