@@ -106,6 +106,43 @@ def word_strips(path: str | os.PathLike, words: Sequence[str], values: Mapping[s
     save(figure, path)
 
 
+def bars(
+    path: str | os.PathLike, panels: Sequence[tuple[str, Sequence[tuple[str, float]]]], axis_title: str, title: str
+):
+    """Labelled bars from the top down, groups side by side."""
+    longest = max(len(named) for _, named in panels)
+    figure = new_figure(0.3 * max(longest, 1) + 1.3)
+    figure.suptitle(_shortened([title], 90)[0], fontsize=11)
+    widths = [max([len(label) for label, _ in named] + [10]) for _, named in panels]
+    axes = figure.subplots(1, len(panels), squeeze=False, sharex=True)[0]
+    for axis, (head, named), width in zip(axes, panels, widths, strict=True):
+        values = [value for _, value in named]
+        axis.barh(range(len(values)), values, color=COLOURS[0])
+        axis.set_yticks(range(len(values)), _shortened([label for label, _ in named]), fontsize=9 if width < 30 else 8)
+        axis.set_ylim(longest - 0.5, -0.5)
+        axis.set_xlim(min(0.0, *values, 0.0), 1.15)
+        axis.set_title(head, fontsize=10)
+        axis.set_xlabel(axis_title)
+        for place, value in enumerate(values):
+            axis.text(max(value, 0) + 0.02, place, f"{value:.2f}", va="center", fontsize=8)
+    save(figure, path)
+
+
+def points(path: str | os.PathLike, names: Sequence[str], groups: Mapping[str, Sequence[float]], axis_title: str):
+    """Numbers of the same things by several measures: a row for each thing, a marker for each measure."""
+    figure = new_figure(0.36 * len(names) + 1.2)
+    axis = figure.subplots()
+    for number, (name, values) in enumerate(groups.items()):
+        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        axis.plot(values, range(len(names)), linestyle="", markersize=7, label=name, **look)
+    axis.set_yticks(range(len(names)), _shortened(names), fontsize=10)
+    axis.invert_yaxis()
+    axis.set_xlabel(axis_title)
+    axis.grid(axis="x", alpha=0.3)
+    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize=9)
+    save(figure, path)
+
+
 def _write_numbers(axis: Any, values: np.ndarray, limits: tuple[float, float], font: int, form: str = "{:.2f}"):
     middle = (limits[0] + limits[1]) / 2
     for row, column in np.ndindex(values.shape):
@@ -115,7 +152,7 @@ def _write_numbers(axis: Any, values: np.ndarray, limits: tuple[float, float], f
             axis.text(column, row, form.format(value), ha="center", va="center", color=colour, fontsize=font)
 
 
-def _shortened(labels: Sequence[str]) -> list[str]:
+def _shortened(labels: Sequence[str], longest: int = LONGEST_LABEL) -> list[str]:
     # A dollar would begin a formula.
-    cut = (label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 3] + "..." for label in labels)
+    cut = (label if len(label) <= longest else label[: longest - 3] + "..." for label in labels)
     return [label.replace("$", r"\$") for label in cut]

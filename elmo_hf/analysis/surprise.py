@@ -189,10 +189,15 @@ class SurpriseOfText(Finding):
             raise ValueError(f"The text has {len(self.sentences)} sentences; accepted for a plot is one.")
         self.sentences[0].plot(path)
 
+    @staticmethod
+    def legend() -> str:
+        """What the colours mean, in HTML."""
+        keys = [f"up to {bits} bits" for bits in BITS_OF_SHADES] + ["more"]
+        return " ".join(f'<span style="{_style(shade)}">{key}</span>' for shade, key in enumerate(keys))
+
     def to_html(self, title: str = "Surprise") -> str:
         """A page of sentences, and what their colours mean."""
-        keys = [f"up to {bits} bits" for bits in BITS_OF_SHADES] + ["more"]
-        legend = " ".join(f'<span style="{_style(shade)}">{key}</span>' for shade, key in enumerate(keys))
+        legend = self.legend()
         body = "\n".join(one.to_html() for one in self.sentences)
         title = html.escape(title)
         return (

@@ -1,21 +1,16 @@
-"""Sentences in, every layer of each of their words out."""
+"""Sentences in, every layer of each of their words out; kept in a store on request."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
-from elmo_hf.device import choose_device
-from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model.modeling_elmo import ElmoModel
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.embedding import embed_corpus, open_store
+from elmo_hf.embedding.embedder import ElmoEmbedder
 
-# Sentences are read ahead and put together by length.
-SENTENCES_AHEAD = 1024
 PADDED_TOKENS = 4096
 
 
@@ -40,9 +35,9 @@ class LayerReader:
     """
 
     def __init__(self, model: Any, tokenizer: Any):
-        self.model, self.tokenizer = getattr(model, "elmo", model), tokenizer
-        self.num_layers = self.model.config.num_hidden_layers + 1
-        self.size = self.model.config.hidden_size
+        self.embedder = ElmoEmbedder(getattr(model, "elmo", model), tokenizer)
+        config = self.embedder.model.config
+        self.num_layers, self.size = config.num_hidden_layers + 1, config.hidden_size
 
     @classmethod
     def from_pretrained(
@@ -52,45 +47,42 @@ class LayerReader:
         device: str | torch.device | None = None,
         **kwargs: Any,
     ) -> "LayerReader":
-        """Loads a folder or a repository of the Hub.
-
-        Args:
-            splitting: how text becomes words, `"moses-en"` or `"whitespace"`; not given, as saved with the model.
-            device: as `"cuda"`; not given, a GPU if there is one.
-            kwargs: what any `from_pretrained` takes, as `revision`.
-        """
-        device = choose_device(device)
-        chosen = {} if splitting is None else {"splitting": splitting}
-        tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
-        # A language model as what it is: loaded as an ElmoModel its softmax would be reported as unexpected.
-        architectures = ElmoConfig.from_pretrained(name, **kwargs).architectures or []
-        model_class = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
-        model = model_class.from_pretrained(name, dtype=torch.float32, **kwargs)
-        return cls(model.eval().to(device), tokenizer)
+        """Loads a folder or a repository of the Hub; the arguments are those of `ElmoEmbedder.from_pretrained`."""
+        embedder = ElmoEmbedder.from_pretrained(name, splitting, device, **kwargs)
+        return cls(embedder.model, embedder.tokenizer)
 
     def words(self, sentence: str | Sequence[str]) -> list[str]:
         """A sentence's words: split by the tokenizer if it is a string."""
-        return self.tokenizer.tokenize(sentence) if isinstance(sentence, str) else list(sentence)
+        return self.embedder.words([sentence])[0]
 
     def read(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[np.ndarray]:
         """The layers (L + 1, words, hidden_size) of each sentence in its order; a few are read ahead."""
-        following = iter(sentences)
-        while some := [self.words(sentence) for sentence in islice(following, SENTENCES_AHEAD)]:
-            found: list[Any] = [None] * len(some)
-            for numbers in batches([len(words) for words in some]):
-                for number, layers in zip(numbers, self._layers([some[n] for n in numbers]), strict=True):
-                    found[number] = layers
-            yield from found
+        return self.embedder.encode(iter(sentences), layers="all")
 
-    @torch.no_grad()
-    def _layers(self, sentences: list[list[str]]) -> Iterator[np.ndarray]:
-        batch = self.tokenizer(
-            sentences, is_split_into_words=True, padding=True, padding_side="right", return_tensors="pt"
-        )
-        batch = {name: batch[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
-        layers = torch.stack(self.model(**batch, output_hidden_states=True).hidden_states, 1)  # (B, L + 1, T, hidden)
-        for row, words in zip(layers, sentences, strict=True):
-            yield row[:, 1 : 1 + len(words)].float().cpu().numpy()
+    def read_stored(
+        self, sentences: Sequence[Sequence[str]], store: str | os.PathLike | None, name: str = ""
+    ) -> Iterator[np.ndarray]:
+        """The same with a bar, and by way of a store of `elmo-hf embed` (float16) if one is named.
+
+        The store is made, gone on with after an interruption, or read if it is finished. One of another model or of
+        other sentences is refused.
+        """
+        # disable=None: no bar where nobody is watching
+        with tqdm(total=len(sentences), unit=" sentences", desc=name or None, disable=None) as bar:
+            if store is None:
+                for layers in self.read(sentences):
+                    yield layers
+                    bar.update()
+                return
+            embed_corpus(
+                self.embedder,
+                sentences,
+                store,
+                layers="all",
+                dtype="float16",
+                progress=lambda outcome: bar.update(outcome.sentences - bar.n),
+            )
+        yield from open_store(store)
 
 
 def batches(lengths: list[int]) -> Iterator[list[int]]:

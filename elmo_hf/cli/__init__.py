@@ -13,6 +13,7 @@ from elmo_hf.cli.embed import embed
 from elmo_hf.cli.errors import run
 from elmo_hf.cli.help import fill_lines
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
+from elmo_hf.cli.page import page
 from elmo_hf.cli.pretrain import pretrain
 
 app = typer.Typer(
@@ -43,6 +44,7 @@ def _main(
 for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed):
     app.command(no_args_is_help=True)(verb)
 app.command()(demo)
+app.command()(page)
 app.add_typer(analyse)
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from elmo_hf.cli.models import AnyModel
-
 from .language_model import Device, Errors, Splitting
+from .models import AnyModel, LanguageModel
 
 analyse = typer.Typer(
     name="analyse",
@@ -21,6 +20,10 @@ Sentences = Annotated[list[str], typer.Argument(help="Sentences, each in quotes.
 Layer = Annotated[int, typer.Option(help="The layer that is shown, from 0, or from -1 for the top.")]
 Plot = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="Draw into this .png, .svg or .pdf.", show_default=False)
+]
+Store = Annotated[
+    Path | None,
+    typer.Option(help="Keep vectors in this folder: an interrupted run goes on with them.", show_default=False),
 ]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Save all numbers here.", show_default=False)
@@ -65,7 +68,7 @@ def similarity(
 
 @analyse.command(no_args_is_help=True)
 def surprise(
-    model: AnyModel,
+    model: LanguageModel,
     files: Annotated[
         list[str] | None,
         typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns. Not given: standard input."),
@@ -103,6 +106,164 @@ def surprise(
     if html is not None:
         html.write_text(found.to_html(), encoding="utf-8")
     _show(found, plot, json)
+
+
+@analyse.command(no_args_is_help=True)
+def index(
+    model: AnyModel,
+    files: Annotated[list[str], typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns.")],
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", "-o", help="A new folder, or one to go on with after an interruption.")
+    ],
+    layer: Layer = -1,
+    limit: Annotated[int, typer.Option(min=1, help="Stop after so many words.")] = 1_000_000,
+    num_words: Annotated[int, typer.Option(min=1, help="Frequent words that are kept without context too.")] = 50_000,
+    splitting: Splitting = None,
+    errors: Errors = "strict",
+    device: Device = None,
+):
+    """Read a corpus once, for `elmo-hf analyse neighbours`: its words' vectors in files that are mapped into memory.
+
+    Example: elmo-hf analyse index english corpus.txt.gz -o corpus-index
+
+    The same command goes on where it was interrupted.
+    """
+    from tqdm import tqdm
+
+    from elmo_hf import read_lines
+    from elmo_hf.analysis import NeighbourIndex
+
+    reader = _reader(model, splitting, device)
+    with tqdm(total=limit, unit=" words", unit_scale=True, disable=None) as bar:
+        lines = read_lines(files, errors)
+        made = NeighbourIndex.build(
+            output_dir, reader, lines, layer, limit, num_words, lambda done: bar.update(done - bar.n)
+        )
+    typer.echo(
+        f"{output_dir}: {len(made):,} words in {made.num_sentences:,} sentences, {made.vectors.nbytes / 1e6:,.0f} MB; "
+        f"{len(made.words):,} words without context"
+    )
+
+
+@analyse.command(no_args_is_help=True)
+def neighbours(
+    model: AnyModel,
+    index: Annotated[Path, typer.Argument(help="What `elmo-hf analyse index` has made with the same model.")],
+    sentence: Annotated[str, typer.Argument(help="One sentence, in quotes.")],
+    word: Annotated[str | None, typer.Option(help="The word to look for; its first place in the sentence.")] = None,
+    position: Annotated[int | None, typer.Option(min=0, help="In place of --word, its position, from 0.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")] = 10,
+    other_words: Annotated[bool, typer.Option("--other-words", help="Leave out the word itself.")] = False,
+    plot: Plot = None,
+    json: Json = None,
+    splitting: Splitting = None,
+    device: Device = None,
+):
+    """The nearest words of a corpus, in their sentences, beside the nearest words without context.
+
+    Example: elmo-hf analyse neighbours english corpus-index "They did a play at school ." --word play
+    """
+    from elmo_hf.analysis import NeighbourIndex
+    from elmo_hf.analysis import neighbours as find
+
+    _check(plot, json)
+    opened = NeighbourIndex(index)
+    reader = _reader(model, splitting, device)
+    _show(find(opened, reader, sentence, word, position, k, other_words), plot, json)
+
+
+@analyse.command(no_args_is_help=True)
+def probe(
+    model: AnyModel,
+    train: Annotated[Path, typer.Argument(help="Labelled words: CoNLL-U (.conllu), or any CoNLL; also packed.")],
+    dev: Annotated[Path, typer.Argument(help="The same, to choose the epoch by.")],
+    test: Annotated[list[Path] | None, typer.Argument(help="The same, to measure on.", show_default=False)] = None,
+    column: Annotated[
+        list[str], typer.Option(help="A column to predict, by name (CoNLL-U) or number; may be given several times.")
+    ] = ("-1",),
+    word_vectors: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="GloVe's or word2vec's text, probed too.", show_default=False)
+    ] = None,
+    store: Store = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Times that the training data is read.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of the first weights and of the order.")] = 0,
+    plot: Plot = None,
+    json: Json = None,
+    device: Device = None,
+):
+    """Linear probes: what can be read off each layer, their average, and a learned mix; F1 of each label.
+
+    Example: elmo-hf analyse probe english train.conllu dev.conllu test.conllu --column upos --word-vectors glove.txt
+
+    With several columns the results are printed one after the other, and --plot and --json write a file for each, the
+    column's name before the ending.
+    """
+    from elmo_hf.analysis import probe as measure
+    from elmo_hf.analysis.probe import read_labelled
+
+    _check(plot, json)
+    reader = _reader(model, None, device)
+    files = {"train": train, "dev": dev, **{_stem(path): path for path in test or []}}
+    for one in column:
+        data = {name: read_labelled(path, one) for name, path in files.items()}
+        report = lambda name: typer.echo(f"{name} ...", err=True)  # noqa: E731
+        found = measure(reader, data, one, word_vectors, store, epochs, seed, report)
+        _show(found, *(_for_column(path, one, column) for path in (plot, json)))
+
+
+@analyse.command(no_args_is_help=True)
+def senses(
+    model: AnyModel,
+    train: Annotated[Path, typer.Argument(help="Words with senses: NAME.data.xml with its keys, or a table.")],
+    test: Annotated[list[Path], typer.Argument(help="The same, to measure on.", show_default=False)],
+    first_senses: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="WordNet's index.sense, for words without an example.", show_default=False),
+    ] = None,
+    store: Store = None,
+    plot: Plot = None,
+    json: Json = None,
+    device: Device = None,
+):
+    """Tell senses of words apart by the nearest example, and by the nearest mean of examples, with every layer.
+
+    Example: elmo-hf analyse senses english semcor.data.xml.xz ALL.data.xml --first-senses index.sense.xz
+
+    A table has tabs: word, sense, sentence (words between spaces) and, where it is not the first of that spelling, the
+    word's position from 0.
+    """
+    from elmo_hf.analysis import read_senses
+    from elmo_hf.analysis import senses as measure
+    from elmo_hf.analysis.sense_files import read_first_senses
+
+    _check(plot, json)
+    known = None if first_senses is None else read_first_senses(first_senses)
+    data, tests = read_senses(train), {_stem(path): read_senses(path) for path in test}
+    _show(measure(_reader(model, None, device), data, tests, known, store), plot, json)
+
+
+@analyse.command(no_args_is_help=True)
+def weights(
+    models: Annotated[list[str], typer.Argument(help="Folders or repositories of fine-tuned models.")],
+    plot: Plot = None,
+    json: Json = None,
+):
+    """The layer weights of every mix of one or several models.
+
+    Example: elmo-hf analyse weights my-tagger my-ner --plot weights.png
+    """
+    from elmo_hf.analysis import mix_weights
+
+    _check(plot, json)
+    _show(mix_weights(models), plot, json)
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _for_column(path: Path | None, column: str, columns: list[str]) -> Path | None:
+    return path if path is None or len(columns) == 1 else path.with_name(f"{path.stem}.{column}{path.suffix}")
 
 
 def _reader(model: str, splitting: str | None, device: str | None) -> Any:
