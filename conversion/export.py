@@ -10,9 +10,11 @@ import h5py
 import torch
 
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.pretrained_elmo import ElmoPreTrainedModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .convert import load
+from .formats import onnx
 from .formats.bilm_hdf5 import softmax_map, weight_map
 from .formats.entries import Entry
 from .options import options_from_config
@@ -21,30 +23,60 @@ from .output import new_folder
 logger = logging.getLogger(__name__)
 
 
-def export(model: str | os.PathLike, output_dir: str | os.PathLike) -> list[Path]:
-    """Writes a model back as options.json and weights.hdf5, for the original programs.
+FORMATS_OUT = ("bilm-hdf5", "onnx")
+
+
+def export(
+    model: str | os.PathLike,
+    output_dir: str | os.PathLike,
+    softmax: bool | None = None,
+    format: str = "bilm-hdf5",
+) -> list[Path]:
+    """Writes a model as the files of other programs: of bilm-tf, AllenNLP and simple-elmo, or of onnxruntime.
 
     Args:
         model: a folder or a repository of the Hub.
-        output_dir: a new or empty folder. It also gets vocab.txt if the model has a vocabulary, and softmax.hdf5
-            if it has a softmax.
+        output_dir: a new or empty folder. It also gets vocab.txt if the model has a vocabulary.
+        softmax: write softmax.hdf5. Not given: if the model has a softmax.
+        format: `"bilm-hdf5"` for options.json and weights.hdf5, or `"onnx"` for model.onnx, whose inputs are
+            `input_ids` and `attention_mask` and whose outputs are the mix and all layers.
 
     Returns:
         The files written.
     """
+    if format not in FORMATS_OUT:
+        raise ValueError(f"`format` is {format!r}; accepted are {' and '.join(FORMATS_OUT)}.")
     loaded = load(model)
-    config, with_softmax = loaded.config, isinstance(loaded, ElmoForPreTraining)
-    if any(mix.ne(mix[0]).any() for mix in loaded.layer_weights().values()):
-        logger.warning("%s has learned how to mix its layers, which the original files cannot hold.", model)
+    if softmax and (format == "onnx" or not isinstance(loaded, ElmoForPreTraining)):
+        reason = "ONNX holds the vectors only" if format == "onnx" else f"{model} has none"
+        raise ValueError(f"The softmax was asked for, but {reason}.")
     with new_folder(output_dir) as folder:
-        (folder / "options.json").write_text(json.dumps(options_from_config(config), indent=1), encoding="utf-8")
-        parameters = loaded.state_dict()
-        _write(folder / "weights.hdf5", weight_map(config), parameters, "elmo." if with_softmax else "")
-        if with_softmax:
-            _write(folder / "softmax.hdf5", softmax_map(config), parameters)
-        _write_vocabulary(model, folder)
+        if format == "onnx":
+            onnx.write(loaded.base_model, folder / "model.onnx")
+            _write_vocabulary(model, folder)
+        else:
+            _write_original(model, loaded, folder, softmax is not False)
         names = sorted(path.name for path in folder.iterdir())
     return [Path(output_dir) / name for name in names]
+
+
+def _write_original(model: str | os.PathLike, loaded: ElmoPreTrainedModel, folder: Path, softmax: bool):
+    config, has_softmax = loaded.config, isinstance(loaded, ElmoForPreTraining)
+    if config.dictionary is not None:
+        raise ValueError(
+            f"{model} reads characters and words from dictionaries, as ELMoForManyLangs, which bilm-tf's files cannot "
+            "hold; ONNX can (`--format onnx`)."
+        )
+    if any(mix.ne(mix[0]).any() for mix in loaded.layer_weights().values()):
+        logger.warning("%s has learned how to mix its layers, which the original files cannot hold.", model)
+    (folder / "options.json").write_text(json.dumps(options_from_config(config), indent=1), encoding="utf-8")
+    parameters = loaded.state_dict()
+    _write(folder / "weights.hdf5", weight_map(config), parameters, "elmo." if has_softmax else "")
+    if has_softmax and softmax:
+        if config.share_embedding_softmax:
+            parameters["softmax.weight"] = loaded.softmax.weight.detach()
+        _write(folder / "softmax.hdf5", softmax_map(config), parameters)
+    _write_vocabulary(model, folder)
 
 
 def _write(path: Path, entries: Sequence[Entry], parameters: dict[str, torch.Tensor], prefix: str = ""):

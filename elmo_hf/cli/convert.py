@@ -50,6 +50,23 @@ def convert(
 
     Example: elmo-hf convert options.json weights.hdf5 my-elmo --license apache-2.0 --language en
 
+    What you have, and what you type:
+
+    options.json and weights.hdf5 (bilm-tf, AllenNLP, SeqVec), or a folder or zip with both (NLPL):
+    convert options.json weights.hdf5 OUT, or convert 217.zip OUT
+
+    checkpoint, *.index, *.data-* and options.json (bilm-tf, simple_elmo_training), in one folder:
+    convert FOLDER OUT --vocabulary vocab.txt
+
+    the SavedModel of tfhub.dev's elmo/2 or elmo/3, a folder or its .tar.gz:
+    convert elmo_3.tar.gz OUT
+
+    AllenNLP's model.tar.gz of a model with an ELMo, or its folder (weights.th or best.th):
+    convert model.tar.gz OUT, or convert options.json model.tar.gz OUT
+
+    config.json, encoder.pkl, token_embedder.pkl, char.dic, word.dic (ELMoForManyLangs, NLPL), a folder or zip:
+    convert 175.zip OUT
+
     With --verify the new model is compared with vectors that the original program dumped, layer by layer. It
     carried its state from one batch to the next; this is reproduced unless --stateless is given. A difference above
     --tolerance ends with exit code 1.
@@ -92,14 +109,25 @@ def convert(
 def export(
     model: AnyModel,
     output_dir: Annotated[Path, typer.Argument(help="A new folder.")],
+    softmax: Annotated[
+        bool | None,
+        typer.Option("--softmax/--no-softmax", help="Write softmax.hdf5 too; not given: if there is a softmax."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option(metavar="NAME", help="bilm-hdf5 for bilm-tf, AllenNLP and simple-elmo; or onnx.")
+    ] = "bilm-hdf5",
 ):
-    """Write a model back as options.json and weights.hdf5, for the original programs.
+    """Write a model as the files of other programs.
 
     Example: elmo-hf export my-elmo original-files
+
+    options.json, weights.hdf5, and vocab.txt and softmax.hdf5 where the model has them: bilm-tf, AllenNLP and
+    simple-elmo load them. With --format onnx, one file model.onnx for batches of any size and length, which
+    onnxruntime runs; its inputs are what the tokenizer makes. (Writing it needs elmo-hf[onnx].)
     """
     from elmo_hf import conversion
 
-    for path in conversion.export(model, output_dir):
+    for path in conversion.export(model, output_dir, softmax, format):
         typer.echo(path)
 
 

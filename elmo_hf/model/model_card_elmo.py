@@ -95,7 +95,7 @@ def model_card(model: Any, name: str) -> str:
         encoder_name=encoder_name,
         encoder=encoder,
         origin=data.get("origin", "Not recorded."),
-        license=data.get("license", "not stated"),
+        license=" ".join(str(data.get("license", "not stated")).split()),
         citation=CITATION,
     )
 
@@ -105,7 +105,9 @@ def _use(row: Saved, name: str, model: Any) -> str:
     example = (head and head.example) or row.example
     if getattr(model, "reads_pairs", False) and example == SENTENCE:
         example = PAIR
-    return example.format(task=row.task, name=name)
+    # A name of a folder may hold what ends a string of Python.
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return example.format(task=row.task, name=quoted)
 
 
 def write_card(model: Any, folder: str | os.PathLike):

@@ -1,0 +1,112 @@
+"""ONNX, outwards only: one file, of any batch and length, which onnxruntime runs without this package or torch.
+
+The model's own loop over time would be unrolled to one fixed length. Here the same cell runs in torch's scan, which
+becomes a Scan node of ONNX: one for each layer and direction.
+"""
+
+import logging
+import warnings
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from elmo_hf.model.lstm_elmo import ElmoLstmLayer
+from elmo_hf.model.modeling_elmo import ElmoModel, word_mask
+
+OPSET = 20
+LARGEST_FILE = 2_000_000_000  # bytes of one protocol buffer; weights of larger models stand beside the file
+MISSING = "Writing ONNX needs the packages onnx and onnxscript: pip install 'elmo-hf[onnx]'."
+
+
+class _Scanned(nn.Module):
+    """An ElmoModel from whole rows of ids and a mask to the mix and all layers, with scans in place of loops."""
+
+    def __init__(self, model: ElmoModel, scan):
+        super().__init__()
+        self.model, self.scan = model, scan
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        model, mask = self.model, attention_mask.bool()  # (B, T)
+        tokens = self._tokens(input_ids, mask)  # (B, T, P)
+        steps = mask.t().unsqueeze(-1)  # (T, B, 1)
+        by_direction = []
+        for number, stack in enumerate(model.bilm.directions):
+            x, here = tokens.transpose(0, 1), steps  # (T, B, P)
+            if number:
+                x, here = x.flip(0), here.flip(0)
+            outputs = []
+            for layer in stack:
+                x = self._layer(layer, x, here)
+                outputs.append((x.flip(0) if number else x).transpose(0, 1))
+            by_direction.append(outputs)
+        first = torch.cat([tokens] * len(by_direction), -1)
+        layers = (first, *(torch.cat(pair, -1) for pair in zip(*by_direction, strict=True)))
+        words = word_mask(model.config, mask, input_ids)
+        return model.scalar_mix(layers, mask, words), torch.stack(layers, 1)  # (B, T, hidden), (B, L + 1, T, hidden)
+
+    def _tokens(self, input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        encoder = self.model.token_encoder
+        if self.model.config.word_input:
+            vectors = encoder.embedding(input_ids)
+        else:
+            vectors = encoder.encode(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
+        return torch.where(mask[..., None], vectors, 0.0)
+
+    def _layer(self, layer: ElmoLstmLayer, x: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+        cells = layer.bias.shape[0] // 4
+
+        def step(state, inputs):
+            (h, c), (now, there) = state, inputs
+            new_h, new_c = layer.step(now, h, c)
+            return [torch.where(there, new_h, h), torch.where(there, new_c, c)], torch.where(there, new_h, 0.0)
+
+        start = [x.new_zeros(x.shape[1], x.shape[2]), x.new_zeros(x.shape[1], cells)]
+        _, outputs = self.scan(step, start, [x, here])
+        return outputs + x if layer.skip else outputs
+
+
+def write(model: ElmoModel, path: Path):
+    """Writes `model` as an ONNX file with the inputs `input_ids` and `attention_mask`, both int64.
+
+    Its outputs are `last_hidden_state` (B, T, hidden), the mix, and `hidden_states` (B, L + 1, T, hidden).
+    """
+    config = model.config
+    if config.int8_weights:
+        raise ValueError("This model has its weights in eight bits; ONNX is written from the float model that it was.")
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise ValueError(MISSING) from None
+    try:
+        from torch._higher_order_ops.scan import scan  # not public; torch has no other loop that exports
+    except ImportError:
+        raise ValueError(
+            f"torch {torch.__version__} has no scan to export a loop with; 2.13 is known to have."
+        ) from None
+    shape = (2, 3) if config.word_input else (2, 3, config.row_width)
+    ids = torch.ones(shape, dtype=torch.long)
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    sizes = {0: batch, 1: length}
+    large = sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST_FILE
+    noisy = logging.getLogger("torch.onnx")
+    level = noisy.level
+    noisy.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # of what the exporter itself calls
+            torch.onnx.export(
+                _Scanned(model.eval(), scan),
+                (ids, torch.ones(shape[:2], dtype=torch.long)),
+                path,
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=["input_ids", "attention_mask"],
+                output_names=["last_hidden_state", "hidden_states"],
+                dynamic_shapes=(sizes, sizes),
+                external_data=large,
+                verbose=False,
+            )
+    finally:
+        noisy.setLevel(level)
