@@ -24,14 +24,17 @@ test: $(INSTALLED)  ## Run the tests
 
 fuzz: $(INSTALLED)  ## Try hostile and broken things for 10 minutes, or MINUTES=...
 	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz $(or $(MINUTES),10)
+	$(BIN)/python tests/fuzz/embed_kills.py 100
 
 bench: $(INSTALLED)  ## Measure speed beside the programs before (sets them up first; about half an hour)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/embedding.py
 
 bench-quick: $(INSTALLED)  ## The same with less text and fewer rounds
 	$(BIN)/python benchmarks/run.py --quick
 	$(BIN)/python benchmarks/training.py --quick
+	$(BIN)/python benchmarks/embedding.py --sentences 200 --rounds 1
 
 first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demonstration there, without a network
 	$(BIN)/python benchmarks/first_minute.py

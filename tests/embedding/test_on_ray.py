@@ -51,7 +51,7 @@ def test_killed_workers_and_drivers(model_folder, sentences, text_file, tmp_path
     environment = {**os.environ, "HOME": str(tmp_path / "home")}
     driver = subprocess.Popen(arguments, env=environment)
     try:
-        killed, deadline = False, time.monotonic() + 120
+        killed, deadline = False, time.monotonic() + 300
         while driver.poll() is None and time.monotonic() < deadline:
             if not killed and (found := workers()):
                 os.kill(found[0], signal.SIGKILL)
@@ -64,6 +64,6 @@ def test_killed_workers_and_drivers(model_folder, sentences, text_file, tmp_path
     finally:
         driver.kill()
         driver.wait()
-    subprocess.run(arguments, env=environment, check=True, timeout=200)
+    subprocess.run(arguments, env=environment, check=True, timeout=400)
     assert {path.name: path.read_bytes() for path in store.iterdir()} == expected
     assert not [path for path in (tmp_path / "home").rglob("*") if "ray" in path.name or "token" in path.name]
