@@ -4,6 +4,8 @@ import math
 import time
 from dataclasses import dataclass, field
 
+SHARE_RISING = 10  # at most one step in so many, once their number is known
+
 
 @dataclass
 class Rates:
@@ -39,9 +41,13 @@ class Rates:
         self.steps, self.known_from = steps, known_from
 
     def __call__(self, step: int) -> float:
-        if step < self.warmup:
+        rising = self.warmup
+        if self.steps is not None and self.known_from:
+            # A run that proves to be short does not rise for most of it.
+            rising = min(rising, max(self.known_from, self.steps // SHARE_RISING))
+        if step < rising:
             return (step + 1) / (self.warmup + 1)
-        begin = max(self.warmup, self.known_from)
+        begin = max(rising, self.known_from)
         if self.schedule == "constant" or self.steps is None or step < begin:
             return 1.0
         done = min((step - begin) / max(self.steps - begin, 1), 1.0)

@@ -22,7 +22,7 @@ from elmo_hf.pretraining.card import card_data
 from elmo_hf.pretraining.checkpoints import check_same_run, look_for_checkpoints, read_about, run_facts, step_of
 from elmo_hf.pretraining.corpus import Corpus
 from elmo_hf.pretraining.intervals import duration
-from elmo_hf.pretraining.rates import Clock, Rates
+from elmo_hf.pretraining.rates import SHARE_RISING, Clock, Rates
 from elmo_hf.pretraining.run_folder import RunFolder
 from elmo_hf.pretraining.settings import Settings
 from elmo_hf.pretraining.source import about_splitting, check_files, text_of_run
@@ -46,7 +46,6 @@ from elmo_hf.pretraining.windows import TrainingWindows
 from elmo_hf.text.lines import read_lines
 
 Say = Callable[[str], Any]
-MOST_WARMUP = 10  # at most one step in so many
 
 
 def pretrain(settings: Settings, write: Say = print) -> dict[str, float]:
@@ -118,11 +117,14 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     checkpoint = _checkpoint(settings, args, folder, say)
     about = {} if checkpoint is None else read_about(checkpoint)
     expected = about.get("facts", {}).get("corpus")
+    reading = ElmoTokenizer("whitespace") if settings.tokenised else base_tokenizer(settings)
     with _first_process_first(args):
-        corpus = text_of_run(settings, folder.path / "corpus", base_tokenizer(settings), expected, say)
+        corpus = text_of_run(settings, folder.path / "corpus", reading, expected, say)
     tokenizer, model = _start(settings, corpus, say)
     say(about_splitting(tokenizer, corpus))
-    held_out = list(read_lines(settings.held_out, settings.errors)) if settings.held_out else corpus.held_out
+    held_out: list = list(read_lines(settings.held_out, settings.errors)) if settings.held_out else corpus.held_out
+    if settings.tokenised:
+        held_out = [line.split() for line in held_out]
     with _first_process_first(args):
         shape = settings.batch_size, settings.unroll_steps, settings.seed, settings.shuffle
         windows = TrainingWindows(corpus, tokenizer, model.config, *shape)
@@ -144,7 +146,9 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     found = _train(trainer, checkpoint, over, say)
     if args.process_index == 0:
         steps = step if over else trainer.state.global_step
-        model.config.card_data = card_data(settings, model.config, corpus, steps, found, tokenizer.splitting)
+        if settings.freeze_steps:
+            model.freeze(False)
+        model.config.card_data = card_data(settings, model.config, corpus, steps, found, reading.splitting)
         folder.publish(
             lambda place: _save(model, tokenizer, place, folder.output.name), {"step": steps, "found": found}
         )
@@ -233,7 +237,7 @@ def _limit(settings: Settings, windows: TrainingWindows, folder: RunFolder, chec
     timed = stop is not None and stop.seconds > 0
     warmup = settings.chosen("warmup_steps")
     if settings.warmup_steps is None:
-        warmup = min(warmup, steps // MOST_WARMUP)
+        warmup = min(warmup, steps // SHARE_RISING)
     rates = Rates(settings.chosen("schedule"), warmup, None if timed else steps)
     if timed and rates.schedule != "constant":
         if checkpoint is None:
@@ -246,7 +250,7 @@ def _tell(
     settings: Settings,
     model: ElmoForPreTraining,
     windows: TrainingWindows,
-    held_out: list[str],
+    held_out: list,
     limit: _Limit,
     say: Say,
 ):
@@ -310,6 +314,9 @@ def _start(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> tup
     config.num_sampled = settings.words_drawn(len(vocabulary))
     if settings.dropout is not None:
         config.dropout = settings.dropout
+    # Trainer would do this when it trains, but a run that only has its model to save would not come to that.
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        setattr(config, name, getattr(tokenizer, name))
     config.validate_architecture()
     if config.num_sampled is not None:
         check_order(vocabulary, corpus)
@@ -372,7 +379,7 @@ def _facts(
 
 
 def _callbacks(
-    settings: Settings, limit: _Limit, clock: Clock, folder: RunFolder, held_out: list[str], say: Say
+    settings: Settings, limit: _Limit, clock: Clock, folder: RunFolder, held_out: list, say: Say
 ) -> list[Any]:
     rates = limit.rates
     callbacks: list[Any] = [Report(say, rates)]

@@ -78,6 +78,11 @@ class Settings:
         TEXT,
         shown="whitespace, or that of --from",
     )
+    tokenised: bool = option(
+        False,
+        "The text is tokenised already: its words stand between spaces, and --splitting is for raw text, later.",
+        TEXT,
+    )
     size: str = option("small", "tiny, small, medium, original, or a config.json.", MODEL)
     start: str | None = option(
         None,

@@ -42,7 +42,7 @@ class ElmoPretrainer(Trainer):
     Args:
         model, args, tokenizer: what to train, and how.
         windows: the text; its streams are divided among the processes.
-        held_out: sentences that `evaluate` takes the perplexity of.
+        held_out: sentences, strings or lists of words, that `evaluate` takes the perplexity of.
         facts: what a checkpoint says of its run, see `run_facts`.
         rates: the rate of learning by steps, in place of the schedule of `args`.
         clock: counts the time that the run has used, of all its pieces.
@@ -54,7 +54,7 @@ class ElmoPretrainer(Trainer):
         args: TrainingArguments,
         windows: TrainingWindows,
         tokenizer: ElmoTokenizer,
-        held_out: Sequence[str] = (),
+        held_out: Sequence[str] | Sequence[list[str]] = (),
         facts: dict[str, Any] | None = None,
         callbacks: list[Any] | None = None,
         rates: Rates | None = None,

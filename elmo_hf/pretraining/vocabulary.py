@@ -104,17 +104,18 @@ def check_order(vocabulary: Sequence[str], corpus: Corpus):
         )
 
 
-def unigram_perplexity(lines: Sequence[str], tokenizer: ElmoTokenizer, corpus: Corpus) -> float:
+def unigram_perplexity(lines: Sequence[str] | Sequence[list[str]], tokenizer: ElmoTokenizer, corpus: Corpus) -> float:
     """Perplexity of a text under the frequencies of the corpus alone: what a language model has to beat.
 
-    A sentence's words and one boundary count, as they do for a direction of the biLM.
+    Lines are text, or lists of words. A sentence's words and one boundary count, as for a direction of the biLM.
     """
     counts = line_counts(tokenizer.word_vocabulary, corpus) + 1.0  # so that nothing is impossible
     word_lines = tokenizer.word_lines
     counts[word_lines[BOS]] = 0.0  # each direction predicts one of the two boundaries
     logs = np.log(np.maximum(counts, 1e-300)) - math.log(counts.sum())
     total, number = 0.0, 0
-    for words in tokenizer.split(list(lines)):
+    split = tokenizer.split(list(lines)) if isinstance(lines[0], str) else lines
+    for words in split:
         total -= sum(logs[word_lines.get(word, word_lines[UNK])] for word in words) + logs[word_lines[EOS]]
         number += len(words) + 1
     return math.exp(total / number)

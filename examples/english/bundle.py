@@ -46,7 +46,8 @@ def bundle(run: Path, output: Path):
 
 def keep_history(run: Path):
     """What the newest checkpoint remembers of the run: losses, and perplexities of the held-out mix."""
-    states = sorted(run.glob("checkpoint-*/trainer_state.json"), key=lambda path: int(path.parent.name.split("-")[1]))
+    found = (path for folder in (run, Path(f"{run}.run")) for path in folder.glob("checkpoint-*/trainer_state.json"))
+    states = sorted(found, key=lambda path: int(path.parent.name.split("-")[1]))
     if not states:
         print(f"{run} has no checkpoint: {TRAINING.name} stays as it is")
         return

@@ -13,11 +13,15 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
+
+import transformers
+
+from elmo_hf.pretraining import Settings, pretrain
 
 CONFIG = {
     "character_cnn_filters": [[1, 4], [2, 6]],
@@ -28,7 +32,6 @@ CONFIG = {
     "dropout": 0.2,
 }
 STEPS = 60
-COMMAND = "from elmo_hf.cli import main; main()"
 LATE = 4  # of so many kills, one is aimed at the end of the run
 
 
@@ -39,31 +42,54 @@ def write_text(folder: Path):
     (folder / "config.json").write_text(json.dumps(CONFIG))
 
 
-def start(folder: Path, output: Path) -> subprocess.Popen:
-    arguments = [folder / "text.txt", "-o", output, "--size", folder / "config.json", "--resume", "--min-count", 1]
-    arguments += ["--batch-size", 4, "--unroll-steps", 5, "--num-sampled", 4, "--stop-after", STEPS]
-    arguments += ["--log-every", 1, "--save-every", 4, "--evaluate-every", 9]
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "pretrain", *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+class Run:
+    """A run in a process of its own, forked off so that it need not load everything once more."""
+
+    def __init__(self, folder: Path, output: Path):
+        reading, writing = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(reading)
+            os._exit(train(folder, output, writing))
+        os.close(writing)
+        self.lines = os.fdopen(reading)
+
+    def kill(self) -> bool:
+        """Whether it was still alive."""
+        os.kill(self.process, signal.SIGKILL)
+        self.lines.close()
+        return os.WIFSIGNALED(os.waitpid(self.process, 0)[1])
+
+    def end(self) -> tuple[int, str]:
+        """What it still says, and its code."""
+        said = self.lines.read()
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), said
 
 
-def killed(process: subprocess.Popen, generator: random.Random) -> bool:
-    """Kills after some line, and a little later; whether it came to that."""
+def train(folder: Path, output: Path, said: int) -> int:
+    settings = Settings(output, [str(folder / "text.txt")], size=str(folder / "config.json"), resume=True, min_count=1)
+    settings.batch_size, settings.unroll_steps, settings.num_sampled = 4, 5, 4
+    settings.stop_after, settings.log_every, settings.save_every, settings.evaluate_every = str(STEPS), 1, "4", "9"
+    settings.threads = 1
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        pretrain(settings, lambda line: os.write(said, f"{line}\n".encode()))
+    except Exception:
+        os.write(said, traceback.format_exc().encode())
+        return 1
+    return 0
+
+
+def killed(run: Run, generator: random.Random) -> bool:
+    """Kills after some line, and a little later; whether it had not ended by then."""
     wanted = f"step {STEPS}/" if generator.randrange(LATE) == 0 else None
-    after, seen = generator.randrange(1, 40), 0
-    for line in process.stdout:
-        seen += 1
+    after = generator.randrange(1, 80)
+    for seen, line in enumerate(run.lines, 1):
         if line.startswith(wanted) if wanted else seen >= after:
-            time.sleep(generator.random() * (1.5 if wanted else 0.1))
+            time.sleep(generator.random() * (2.0 if wanted else 0.2))
             break
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return process.returncode == -signal.SIGKILL
+    return run.kill()
 
 
 def files(output: Path) -> dict[str, str]:
@@ -73,9 +99,9 @@ def files(output: Path) -> dict[str, str]:
 
 
 def finish(folder: Path, output: Path) -> dict[str, str]:
-    out, _ = (process := start(folder, output)).communicate(timeout=600)
-    if process.returncode:
-        sys.exit(f"A run that went on ended with code {process.returncode}:\n{out}")
+    code, said = Run(folder, output).end()
+    if code:
+        sys.exit(f"A run that went on ended with code {code}:\n{said}")
     return files(output)
 
 
@@ -88,16 +114,18 @@ def main(kills: int = 20, seed: int = 0):
         left, runs, late = kills, 0, 0
         while left:
             output = folder / f"run-{runs}" / "model"
-            for _ in range(min(left, generator.randrange(1, 5))):
-                if not killed(start(folder, output), generator):
+            for _ in range(min(left, generator.randrange(4, 8))):
+                if not killed(Run(folder, output), generator):
                     break
                 left -= 1
                 steps = [int(path.name[11:]) for path in output.parent.glob("model.run/checkpoint-*")]
                 late += STEPS in steps
                 saved = ", the model saved" if (output / "config.json").exists() else ""
                 print(f"killed: newest checkpoint {max(steps, default=None)}{saved}", flush=True)
-            if finish(folder, output) != expected:
-                sys.exit(f"Run {runs} did not end as the run that nobody killed (seed {seed}).")
+            found = finish(folder, output)
+            if found != expected:
+                names = sorted(name for name in found.keys() | expected if found.get(name) != expected.get(name))
+                sys.exit(f"Run {runs} did not end as the run that nobody killed (seed {seed}): {', '.join(names)}.")
             before = {path: path.stat().st_mtime_ns for path in output.iterdir()}
             if finish(folder, output) != expected or before != {p: p.stat().st_mtime_ns for p in output.iterdir()}:
                 sys.exit(f"Starting run {runs} once more changed what was finished (seed {seed}).")

@@ -15,6 +15,15 @@ from elmo_hf.pretraining import corpus as module
 TOKENIZER = ElmoTokenizer("whitespace")
 
 
+def test_two_processes_that_write_the_same(tmp_path):
+    def lines():
+        yield "a b"
+        Corpus.write(["a b"], tmp_path / "corpus", ElmoTokenizer("whitespace"))  # the other one is faster
+
+    corpus = Corpus.write(lines(), tmp_path / "corpus", ElmoTokenizer("whitespace"))
+    assert corpus.words[3:] == ["a", "b"] and [path.name for path in tmp_path.iterdir()] == ["corpus"]
+
+
 def write(lines, folder, **settings):
     return Corpus.write(lines, folder / "corpus", TOKENIZER, **settings)
 

@@ -18,6 +18,7 @@ from elmo_hf import (
     cli,
     perplexity,
 )
+from elmo_hf.cli.pretrain import _wait_passively
 from elmo_hf.pretraining import Settings, pretrain
 from elmo_hf.pretraining.starting import with_extended_vocabulary
 
@@ -69,6 +70,41 @@ def test_from_text_to_a_model(run):
     assert "from word frequencies alone" in said and f"before: {found['before']:.1f}, after:" in said
     assert ElmoModel.from_pretrained(folder).config.vocab_size == 14
     assert ElmoForTokenClassification.from_pretrained(folder, num_labels=2).config.num_labels == 2
+
+
+def test_what_the_card_says(run):
+    folder, found, said = run(LINES, corpus_name="Cats and dogs", license="cc0-1.0", language="en", held_out=[])
+    card = (folder / "README.md").read_text()
+    assert "license: cc0-1.0" in card and "Trained by `elmo-hf pretrain` on Cats and dogs: " in card
+    assert f"held out, over all 14 words: {found['after']:.1f}." in card and "split by whitespace" in card
+    assert str(folder.parent) not in card and "unfinished" not in card
+    kept = folder.with_name(f"{folder.name}.run")
+    assert not any(path.is_dir() for path in folder.iterdir()), "the model and nothing else"
+    assert kept.stat().st_mode & 0o077 == 0 and (kept / "corpus").is_dir()
+    tuned = run(DOMAIN, "tuned", start=str(folder), extend_vocab=True)[0]
+    card = (tuned / "README.md").read_text()
+    assert "license: cc0-1.0" in card and "Cats and dogs" in card and f"from {folder.name} on tuned.txt" in card
+
+
+def test_the_splitting_is_said_and_another_one_suggested(run):
+    assert "raw text will be split by: whitespace" in run(LINES, epochs=1)[2]
+    tokenised = run([f"{line} ( it 's ) ." for line in LINES], "tokenised", epochs=1)[2]
+    assert "moses-en makes the same words of 100% of its sentences" in tokenised and "--tokenised" in tokenised
+    raw = run([f"{line} (it's)." for line in LINES], "raw", epochs=1)[2]
+    assert "moses-en" not in raw
+
+
+def test_a_tokenised_text_is_read_as_it_is(run):
+    lines = [f"{line} ( it 's ) ." for line in LINES]
+    folder, found, said = run(lines, "tokenised", splitting="moses-en", tokenised=True)
+    model, tokenizer = load(folder)
+    assert tokenizer.splitting == "moses-en" and {"'s", "it"} <= set(tokenizer.word_vocabulary)
+    assert tokenizer.tokenize("(it's).") == ["(", "it", "'s", ")", "."]
+    measured = perplexity(model, tokenizer, [line.split() for line in lines])
+    assert measured.perplexity == pytest.approx(found["after"], rel=1e-5)
+    assert (
+        "split by whitespace" in (folder / "README.md").read_text() and "raw text will be split by: moses-en" in said
+    )
 
 
 def test_a_dataset_on_disk(run, tmp_path):
@@ -136,9 +172,18 @@ def test_tuning_a_model_without_softmax(run, base, tmp_path):
 
 
 def test_wrong_settings_are_explained(run, base, tmp_path):
+    (tmp_path / "unread").mkdir()  # whoever looks at it, fails
     for message, settings in {
         "either FILES or a --dataset": {"dataset": "x"},
         "The optimizer is 'sgd'; accepted are adagrad, adamw": {"optimizer": "sgd"},
+        "--stop-after: '5parsecs' is no interval": {"stop_after": "5parsecs", "files": [str(tmp_path / "unread")]},
+        "--report-to is 'foo'; installed here are": {"report_to": ["foo"]},
+        "The schedule is 'wsd'; accepted are constant, linear, cosine": {"schedule": "wsd"},
+        "--epochs is nan; accepted is a number above 0": {"epochs": float("nan")},
+        "--epochs is inf; accepted": {"epochs": float("inf")},
+        "--learning-rate is -1; accepted": {"learning_rate": -1},
+        "--keep is 0; accepted is a number of at least 1": {"keep": 0},
+        "--license is 'a\\nb'; accepted is one line of text": {"license": "a\nb"},
         "give --from": {"new_vocab": True},
         "exclude each other": {"start": str(base), "new_vocab": True, "extend_vocab": True},
         "needs --new-vocab": {"start": str(base), "vocabulary": "x"},
@@ -196,3 +241,28 @@ def test_the_command_line(monkeypatch, capsys, tmp_path):
     assert code == 0 and "tokens/s" not in out and "saved:" in out
     code, _, err = command(monkeypatch, capsys, tmp_path / "none.txt", "-o", tmp_path / "other")
     assert code == 1 and err.startswith("Error: There is no file")
+
+
+def test_threads_that_wait_sleep(monkeypatch):
+    started = []
+    monkeypatch.setattr("os.execve", lambda program, arguments, environment: started.append((arguments, environment)))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def tried(*program, threads=None, options=("pretrain", "a.txt")):
+        monkeypatch.setattr(sys, "argv", ["elmo-hf", *options])
+        monkeypatch.setattr(sys, "orig_argv", [sys.executable, *program, *options])
+        started.clear()
+        _wait_passively(threads)
+        return started
+
+    expected = 1 if sys.platform == "linux" else 0
+    assert len(tried("/bin/elmo-hf")) == len(tried("-m", "elmo_hf.cli")) == expected
+    if expected:
+        ((arguments, environment),) = tried("/bin/elmo-hf")
+        assert arguments == [sys.executable, "/bin/elmo-hf", "pretrain", "a.txt"]
+        assert environment["OMP_WAIT_POLICY"] == "passive"
+    assert not tried("-m", "pytest") and not tried("-c", "import x") and not tried("/bin/elmo-hf", threads=1)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert not tried("/bin/elmo-hf")

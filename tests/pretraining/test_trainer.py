@@ -217,6 +217,13 @@ def test_rates_fall_to_nothing(schedule):
     assert rates(7) == pytest.approx(0.5) and rates(12) == pytest.approx(0.0)
 
 
+def test_a_run_that_proves_to_be_short_rises_shortly():
+    rates = Rates("linear", warmup=100)
+    assert rates(99) == pytest.approx(100 / 101)
+    rates.fix(60, known_from=20)
+    assert rates(19) == pytest.approx(20 / 101) and rates(20) == 1.0 and rates(40) == pytest.approx(0.5)
+
+
 def test_a_loss_that_is_no_number_ends_the_run(make):
     trainer = make(learning_rate=1e30, logging_steps=1)
     with pytest.raises(ValueError, match=r"The loss is (nan|inf) after step \d+: .* there is no checkpoint before it"):
