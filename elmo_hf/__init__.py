@@ -28,6 +28,7 @@ from .text.conll import read_conll, read_conllu
 from .text.labels import align_labels, encode_words, label_names
 from .text.lines import read_lines
 from .text.metrics import entity_metrics
+from .text.word_vectors import read_word_vectors
 from .version import __version__
 
 register_auto_classes()
@@ -75,6 +76,7 @@ __all__ = [
     "read_conllu",
     "perplexity",
     "read_lines",
+    "read_word_vectors",
     "read_word_vocabulary",
     "resize_states",
     "strip_boundaries",

@@ -75,6 +75,40 @@ class VariationalDropout(nn.Module):
         return x * nn.functional.dropout(torch.ones_like(x[:, :1]), self.p)
 
 
+# Weights begin in the module that holds them: what is new beside a checkpoint is filled module by module.
+
+
+class _Recurrent(nn.RNNBase):
+    def initial_weights(self):
+        for name, parameter in self.named_parameters():
+            if "bias" in name:
+                init.zeros_(parameter)
+            elif "weight_hh" in name:
+                init.orthogonal_(parameter)
+            else:
+                init.xavier_uniform_(parameter)
+
+
+class _Lstm(_Recurrent, nn.LSTM):
+    """An LSTM that knows its first weights."""
+
+
+class _Gru(_Recurrent, nn.GRU):
+    """A GRU that knows its first weights."""
+
+
+class _Orthogonal(nn.Linear):
+    """The gates of a highway LSTM, the second of which is to remember at first."""
+
+    def initial_weights(self):
+        init.orthogonal_(self.weight)
+        if self.bias is not None:
+            size = len(self.bias) // 6
+            gates = torch.zeros(6, size)
+            gates[1] = 1.0
+            init.copy_(self.bias, gates.flatten())
+
+
 class StackedBiLstm(nn.Module):
     """Layers of an LSTM (or GRU) in both directions, with variational dropout on what each layer reads.
 
@@ -101,21 +135,11 @@ class StackedBiLstm(nn.Module):
 
     def __init__(self, input_size: int, size: int, layers: int = 1, dropout: float = 0.0, cell: str = "lstm"):
         super().__init__()
-        kind = {"lstm": nn.LSTM, "gru": nn.GRU}[cell]
+        kind = {"lstm": _Lstm, "gru": _Gru}[cell]
         sizes = [input_size, *[2 * size] * (layers - 1)]
         self.layers = nn.ModuleList(kind(before, size, batch_first=True, bidirectional=True) for before in sizes)
         self.dropout = VariationalDropout(dropout)
         self.output_size = 2 * size
-
-    def initial_weights(self):
-        for layer in self.layers:
-            for name, parameter in layer.named_parameters():
-                if "bias" in name:
-                    init.zeros_(parameter)
-                elif "weight_hh" in name:
-                    init.orthogonal_(parameter)
-                else:
-                    init.xavier_uniform_(parameter)
 
     def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
         """(B, W, input_size), words to the left, and which they are (B, W) -> (B, W, 2 * size), zero elsewhere."""
@@ -151,16 +175,8 @@ class InterleavedHighwayLstm(nn.Module):
         super().__init__()
         self.size, self.dropout, self.output_size = size, dropout, size
         sizes = [input_size, *[size] * (layers - 1)]
-        self.inputs = nn.ModuleList(nn.Linear(before, 6 * size) for before in sizes)
-        self.recurrent = nn.ModuleList(nn.Linear(size, 5 * size, bias=False) for _ in sizes)
-
-    def initial_weights(self):
-        for layer, recurrent in zip(self.inputs, self.recurrent, strict=True):
-            init.orthogonal_(layer.weight)
-            init.orthogonal_(recurrent.weight)
-            init.zeros_(layer.bias)
-            if not getattr(layer.bias, "_is_hf_initialized", False):
-                layer.bias.data[self.size : 2 * self.size] = 1.0  # to remember, at first
+        self.inputs = nn.ModuleList(_Orthogonal(before, 6 * size) for before in sizes)
+        self.recurrent = nn.ModuleList(_Orthogonal(size, 5 * size, bias=False) for _ in sizes)
 
     def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
         """(B, W, input_size) and which are words (B, W) -> (B, W, size), zero elsewhere."""

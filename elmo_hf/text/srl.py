@@ -143,9 +143,7 @@ def _bio(frame: dict[str, Any], length: int, where: str) -> list[str]:
         if not 0 <= first <= last < length:
             raise ValueError(f"{where}: the span {role} from {first} to {last} is not in {plural(length, 'word')}.")
         if any(label != "O" for label in labels[first : last + 1]):
-            raise ValueError(
-                f"{where}: the span {role} from {first} to {last} meets another; accepted are spans apart."
-            )
+            raise ValueError(f"{where}: the span {role} from {first} to {last} meets another one.")
         labels[first : last + 1] = [f"B-{role}", *[f"I-{role}"] * (last - first)]
     if not 0 <= frame["predicate"] < length:
         raise ValueError(f"{where}: the predicate {frame['predicate']} is not in {plural(length, 'word')}.")

@@ -1,24 +1,25 @@
-"""Named entities: a linear layer on ELMo, trained and tested on WNUT17, whose test entities were never seen.
+"""Entities: a biLSTM-CRF on files in CoNLL's columns, as WNUT17. Prints F1 of whole entities."""
 
-    python examples/tasks/ner.py DATA -o ner.json
+from common import limited, load, options, result, train
+from transformers import DataCollatorForTokenClassification
 
-DATA holds wnut17train.conll and emerging.test.annotated (https://github.com/leondz/emerging_entities_17, CC BY 4.0).
-"""
-
-from pathlib import Path
-
-from tagging import Data, arguments, compare
-
-from elmo_hf import entity_metrics, read_conll
+from elmo_hf import ElmoForTokenClassification, encode_words, entity_metrics, label_names, read_conll
 
 
-def read(folder: Path) -> Data:
-    """The training and the test sentences."""
-    return Data(
-        *(read_conll(folder / name, separator="\t") for name in ("wnut17train.conll", "emerging.test.annotated"))
+def main(arguments=None):
+    args = options(__doc__, epochs=8).parse_args(arguments)
+    data, test = limited(read_conll(args.train), args.limit), limited(read_conll(args.test), args.test_limit)
+    words = {word for sentences in (data, test) for tokens in sentences["tokens"] for word in tokens}
+    model, tokenizer = load(args, ElmoForTokenClassification, "bilstm-crf", words, label_names(data, test))
+    settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}
+    data, test = (
+        rows.map(encode_words, batched=True, fn_kwargs=settings, remove_columns=rows.column_names)
+        for rows in (data, test)
     )
+    collator, metrics = DataCollatorForTokenClassification(tokenizer), entity_metrics(model.config.id2label)
+    trainer = train(args, model, tokenizer, data, collator, metrics)
+    return result(args, model, f1=100 * trainer.evaluate(test)["eval_f1"])
 
 
 if __name__ == "__main__":
-    given = arguments(__doc__, epochs=3)
-    compare(given, read(given.data), entity_metrics, "f1")
+    main()

@@ -8,7 +8,7 @@ from remote import run_python
 from small_models import small
 from transformers import Trainer, TrainingArguments
 
-from elmo_hf import ElmoForCoreference, ElmoTokenizer
+from elmo_hf import ElmoForCoreference, ElmoModel, ElmoTokenizer
 from elmo_hf.model.coreference_elmo import antecedent_losses, resolve
 from elmo_hf.model.head_coref_elmo import Ranked, keep_best
 from elmo_hf.model.task_layers_elmo import spans_of
@@ -92,6 +92,16 @@ def test_it_learns_a_document_by_heart_whatever_the_padding():
     torch.testing.assert_close(model(**encode()).scores, expected.scores, atol=1e-6, rtol=0)
     head.PAIRS = before
     assert model.bfloat16().clusters(ElmoTokenizer(), DOCUMENT) == CLUSTERS
+
+
+def test_what_is_new_beside_a_base_checkpoint_is_filled(tmp_path):
+    small(ElmoModel).save_pretrained(tmp_path)
+    torch.use_deterministic_algorithms(True)  # memory that nobody filled is then NaN
+    try:
+        model = ElmoForCoreference.from_pretrained(tmp_path, head=HEAD)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
 
 
 def test_nothing_to_find():

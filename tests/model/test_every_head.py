@@ -11,7 +11,7 @@ from remote import run_python
 from small_models import ENTITIES, small
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
-from elmo_hf import ElmoTokenizer
+from elmo_hf import ElmoModel, ElmoTokenizer
 from elmo_hf.model.hub_elmo import HEADS, SAVED, load_class
 
 ROWS = {row.name: row for row in SAVED}
@@ -165,6 +165,23 @@ def test_elmo_at_the_input_the_output_or_nowhere(row, at, words):
     if words:
         with pytest.raises(ValueError, match="`word_vector_ids` is missing: a tokenizer that"):
             model(**{name: value for name, value in batch.items() if name != "word_vector_ids"})
+
+
+@every_head
+def test_what_is_new_beside_a_base_checkpoint_is_filled(row, tmp_path):
+    small(ElmoModel).save_pretrained(tmp_path)
+    head = model_of(row, words=False).config.head
+    torch.use_deterministic_algorithms(True)  # memory that nobody filled is then NaN
+    try:
+        torch.manual_seed(0)
+        model_class = load_class(ROWS[row.owner].module, row.owner)
+        model = model_class.from_pretrained(tmp_path, head=head, num_labels=5)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for name, parameter in model.named_parameters():
+        assert torch.isfinite(parameter).all() and parameter.abs().max() < 5, name
+        if parameter.dim() > 1:
+            assert parameter.std() > 0.01, name
 
 
 @every_head

@@ -1,0 +1,107 @@
+"""What the recipes share: their options, the model with its inputs, the Trainer."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
+
+from elmo_hf import ElmoTokenizer, read_word_vectors
+
+# Where ELMo joins the network: what the rows of the table are called.
+PLACES = {"none": [], "input": ["input"], "output": ["output"], "both": ["input", "output"]}
+
+
+def options(description: str, epochs: float, batch_size: int = 32, lr: float = 1e-3) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--train", required=True, help="the file to train on")
+    parser.add_argument("--test", required=True, help="the file to score")
+    parser.add_argument("--model", required=True, help="an ELMo: a folder or a name on the Hub")
+    parser.add_argument("--vectors", help="word vectors, GloVe's or word2vec's text, to put beside ELMo")
+    parser.add_argument("--elmo", choices=PLACES, default="input", help="where ELMo joins the network")
+    parser.add_argument("--preset", choices=["paper", "small"], default="small", help="sizes of the network")
+    parser.add_argument("--output", default="task-model", help="the folder for checkpoints and the model")
+    parser.add_argument("--limit", type=int, help="train on so many examples only")
+    parser.add_argument("--test-limit", type=int, help="score so many examples only")
+    parser.add_argument("--epochs", type=float, default=epochs, help="passes over the training data")
+    parser.add_argument("--batch-size", type=int, default=batch_size, help="examples in a batch")
+    parser.add_argument("--lr", type=float, default=lr, help="learning rate")
+    parser.add_argument("--seed", type=int, default=1, help="of the weights and the order")
+    return parser
+
+
+def limited(dataset: Any, most: int | None, seed: int = 0) -> Any:
+    """A random part of a dataset, the same for every run."""
+    return dataset if most is None or most >= len(dataset) else dataset.shuffle(seed=seed).select(range(most))
+
+
+def load(args: argparse.Namespace, model_class: Any, head: str, words: set[str], labels: list[str] | None = None):
+    """The model and its tokenizer, with word vectors for `words` if there are any."""
+    set_seed(args.seed)
+    settings: dict[str, Any] = {"type": head, "elmo_at": PLACES[args.elmo]}
+    if args.preset == "small":
+        settings["preset"] = "small"
+    known, table = read_word_vectors(args.vectors, words) if args.vectors else (None, None)
+    if table is not None:
+        settings["word_vectors"] = list(table.shape)
+    names = (
+        {}
+        if labels is None
+        else {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
+    )
+    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    if known is not None:
+        tokenizer = ElmoTokenizer.from_pretrained(args.model, vector_words=known)
+    # What joins the biLM is new each time: only these weights are missing in its checkpoint.
+    model = model_class.from_pretrained(args.model, head=settings, dtype=torch.float32, **names)
+    if table is not None:
+        model.set_word_vectors(table)
+    return model, tokenizer
+
+
+def train(
+    args: argparse.Namespace, model: Any, tokenizer: Any, data: Any, collator: Any, metrics: Any = None
+) -> Trainer:
+    """Trains, going on from the last checkpoint if a run was stopped, and saves the model."""
+    arguments = TrainingArguments(
+        args.output,
+        num_train_epochs=args.epochs,
+        per_device_train_batch_size=args.batch_size,
+        per_device_eval_batch_size=64,
+        save_total_limit=1,
+        save_steps=200,
+        seed=args.seed,
+        report_to="none",
+        train_sampling_strategy="group_by_length",
+        lr_scheduler_type="linear",
+        warmup_steps=0.1,
+        max_grad_norm=5.0,
+        use_cpu=not torch.cuda.is_available(),
+        logging_steps=50,
+    )
+    optimizer = torch.optim.AdamW(model.parameter_groups(args.lr))
+    trainer = Trainer(
+        model,
+        arguments,
+        train_dataset=data,
+        processing_class=tokenizer,
+        data_collator=collator,
+        compute_metrics=metrics,
+        optimizers=(optimizer, None),
+    )
+    trainer.train(resume_from_checkpoint=any(Path(args.output).glob("checkpoint-*")))
+    trainer.save_model(args.output)
+    return trainer
+
+
+def result(args: argparse.Namespace, model: Any, **scores: float) -> dict[str, Any]:
+    """Prints the scores and what the mixes have learned, and returns both."""
+    used = {"elmo.scalar_mix": "input", "output_mix": "output"}
+    weights = {
+        used[name]: [round(weight, 3) for weight in values.tolist()]
+        for name, values in model.layer_weights().items()
+        if used[name] in model.head_settings.elmo_at
+    }
+    print("  ".join(f"{name} {value:.2f}" for name, value in scores.items()), "| layer weights:", weights or "no ELMo")
+    return {"scores": scores, "weights": weights}
