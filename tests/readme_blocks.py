@@ -4,22 +4,20 @@ Two forms are known: a ```console block whose first line is a command after `$ `
 ends with "prints", and a ```text block.
 """
 
-import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import h5py
-from golden_files import GOLDEN, TESTS
-from golden_language_model import write_random_softmax
+from golden_files import TESTS
 
 README = TESTS.parent / "README.md"
 EXAMPLE = re.compile(r"```python\n((?:(?!```).)*)```\n\n[^\n]*prints\n\n```text\n(.*?)```", re.DOTALL)
 SESSION = re.compile(r"```console\n\$ ([^\n]*)\n(.*?)```", re.DOTALL)
-PLAIN = GOLDEN["plain"]
+ORIGINAL = TESTS.parent / "examples" / "original"
 
 
 def same_but_for_measurements(text: str) -> str:
@@ -31,15 +29,9 @@ def same_but_for_measurements(text: str) -> str:
 
 def provide(folder: Path):
     """What the README's reader has at hand: original files, and vectors dumped from them."""
-    (folder / "options.json").write_bytes(PLAIN.options.read_bytes())
-    (folder / "weights.hdf5").write_bytes(PLAIN.weights.read_bytes())
-    (folder / "vocab.txt").write_bytes(PLAIN.vocabulary.read_bytes())
-    write_random_softmax(folder / "softmax.hdf5", words=65, size=6)
-    sentences = json.loads(PLAIN.sentences_file.read_text(encoding="utf-8"))
-    (folder / "sentences.txt").write_text("\n".join(map(" ".join, sentences)), encoding="utf-8")
-    with h5py.File(folder / "dumped.hdf5", "w") as file:
-        for number in range(len(sentences)):
-            file[str(number)] = PLAIN.expected_layers("stateful", number)
+    for file in ORIGINAL.iterdir():
+        if file.suffix != ".md":
+            shutil.copy(file, folder)
 
 
 def run_example(code: str, folder: Path) -> str:

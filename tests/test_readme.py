@@ -3,10 +3,13 @@
 import shlex
 import sys
 
+import h5py
+import numpy as np
 import pytest
-from readme_blocks import EXAMPLE, README, SESSION, provide, remade, run_example, same_but_for_measurements
+from golden_files import GOLDEN
+from readme_blocks import EXAMPLE, ORIGINAL, README, SESSION, provide, remade, run_example, same_but_for_measurements
 
-from elmo_hf import cli
+from elmo_hf import cli, read_lines
 
 TEXT = README.read_text(encoding="utf-8")
 EXAMPLES, SESSIONS = EXAMPLE.findall(TEXT), SESSION.findall(TEXT)
@@ -17,6 +20,20 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     provide(folder)
     return folder
+
+
+def test_the_files_of_the_examples_are_those_of_a_golden_checkpoint():
+    plain = GOLDEN["plain"]
+    for name, file in (
+        ("options.json", plain.options),
+        ("weights.hdf5", plain.weights),
+        ("vocab.txt", plain.vocabulary),
+    ):
+        assert (ORIGINAL / name).read_bytes() == file.read_bytes()
+    assert [line.split() for line in read_lines(ORIGINAL / "sentences.txt")] == plain.sentences
+    with h5py.File(ORIGINAL / "dumped.hdf5") as dumped:
+        for number in range(len(plain.sentences)):
+            np.testing.assert_array_equal(dumped[str(number)], plain.expected_layers("stateful", number))
 
 
 def test_there_are_examples():

@@ -61,8 +61,8 @@ VECTORS = """import torch
 from transformers import AutoModel, AutoTokenizer
 
 name = "{name}"
-tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
-model = AutoModel.from_pretrained(name, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True, revision="main")
+model = AutoModel.from_pretrained(name, trust_remote_code=True, revision="main")
 
 sentences = [["A", "first", "sentence", "."], ["Another", "one"]]
 batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
@@ -82,8 +82,8 @@ PREDICATE = """import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 name = "{name}"
-tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
-model = AutoModelForTokenClassification.from_pretrained(name, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True, revision="main")
+model = AutoModelForTokenClassification.from_pretrained(name, trust_remote_code=True, revision="main")
 
 words, predicate = ["She", "sold", "the", "house", "."], 1
 batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
@@ -97,8 +97,8 @@ print([model.config.id2label[label] for label in labels.tolist()])
 ANSWER = """from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 name = "{name}"
-tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
-model = AutoModelForQuestionAnswering.from_pretrained(name, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True, revision="main")
+model = AutoModelForQuestionAnswering.from_pretrained(name, trust_remote_code=True, revision="main")
 print(model.answer(tokenizer, "Who came?", "Ann came home late, and Bob slept."))
 """
 # No Auto class knows of coreference: the class is loaded by its name.
@@ -106,9 +106,9 @@ CLUSTERS = """from transformers import AutoTokenizer
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 name = "{name}"
-tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True, revision="main")
 model_class = get_class_from_dynamic_module("coreference_elmo.ElmoForCoreference", name)
-model = model_class.from_pretrained(name, trust_remote_code=True)
+model = model_class.from_pretrained(name, trust_remote_code=True, revision="main")
 print(model.clusters(tokenizer, [["Ann", "came", "home", "."], ["She", "slept", "."]]))
 """
 

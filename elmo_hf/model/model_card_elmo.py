@@ -37,7 +37,8 @@ vectors that depend on the sentence (Peters et al. 2018, *Deep contextualized wo
 ```python
 {use}```
 
-With `pip install elmo-hf` and `import elmo_hf`, `trust_remote_code` is not needed.
+Where the package elmo_hf is installed, from its repository, and imported, `trust_remote_code` is not needed. Without
+it, `revision="main"` (or a commit) spares the notes on files of code that were downloaded.
 
 ## Sizes
 
