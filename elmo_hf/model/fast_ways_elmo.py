@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from .fast_engine_elmo import packs
 from .fast_lstm_elmo import Packed, run_layer
 from .fast_lstm_training_elmo import run_layer_trained
+from .fast_native_elmo import native_can, run_layers
 from .fast_packing_elmo import Packing
 from .fast_products_elmo import forget, kept
 from .fast_word_cache_elmo import WordCache
@@ -156,8 +157,8 @@ def _run_stacks(
 ) -> tuple[Layers, "States"]:
     """Token vectors (N, P) as each direction reads them -> the layers above them, and the states after the text.
 
-    One direction after the other: each uses all threads in its products, which was faster at every batch size than
-    a thread for each direction.
+    By torch's operators one direction after the other: each uses all threads in its products, which was faster at
+    every batch size than a thread for each direction. The native loop takes one thread, and both run side by side.
     """
     if past_states is None:
         past_states = bilm.initial_states(packing.shape[0], xs[0])
@@ -166,8 +167,12 @@ def _run_stacks(
     for layers, state in zip(zip(*bilm.directions, strict=True), past_states, strict=True):
         xs = [F.dropout(x, dropout, layer.training) for layer, x in zip(layers, xs, strict=True)]
         hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in state)
-        run = _run_trained if trains else run_layer
-        results = [run(layer, packing, *given) for layer, *given in zip(layers, xs, hs, cs, strict=True)]
+        given = [*zip(xs, hs, cs, strict=True)]
+        if not trains and all(native_can(layer, x) for layer, x in zip(layers, xs, strict=True)):
+            results = run_layers(layers, packing, given)
+        else:
+            run = _run_trained if trains else run_layer
+            results = [run(layer, packing, *one) for layer, one in zip(layers, given, strict=True)]
         xs = [y + x if layer.skip else y for layer, x, (y, _, _) in zip(layers, xs, results, strict=True)]
         outputs.append(xs)
         _, hs, cs = zip(*results, strict=True)

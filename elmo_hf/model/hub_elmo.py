@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .fast_int8_elmo import Int8Product  # noqa: F401
     from .fast_lstm_elmo import run_layer  # noqa: F401
     from .fast_lstm_training_elmo import run_layer_trained  # noqa: F401
+    from .fast_native_elmo import set_native  # noqa: F401
     from .fast_operators_elmo import onednn_can  # noqa: F401
     from .fast_packing_elmo import Packing  # noqa: F401
     from .fast_products_elmo import linear_kept  # noqa: F401

@@ -1,0 +1,234 @@
+"""The loop of one LSTM layer by a small library in C, where somebody brings one: `set_native`.
+
+Nothing here knows where it comes from. It is compared with the loop in Python when it is first needed, and not used
+if it differs; the Python loop is what there is otherwise.
+"""
+
+import _thread
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from .fast_fork_elmo import lock
+from .fast_lstm_elmo import LayerProducts, Packed, gate_bias, through_time
+from .fast_packing_elmo import Packing
+from .fast_products_elmo import kept
+
+if TYPE_CHECKING:
+    from .lstm_elmo import ElmoLstmLayer
+
+# Tokens whose input half of the gates is computed at once: as many as stay in a cache near the processor.
+TOKENS_AT_ONCE = 48
+# Numbers of the check; outputs and states are at most 3.
+LARGEST_DIFFERENCE = 1e-5
+
+
+class Native(Protocol):
+    """What `set_native` takes. Pointers are those of float32 tensors, int32 for `sizes`; 0 stands for none."""
+
+    name: str
+    lanes: int  # numbers of a vector; a cell's size has to be a multiple
+
+    def layer(
+        self,
+        projection: int,
+        cell: int,
+        of_input: int,
+        bias: int,
+        of_state: int,
+        of_cell: int,
+        cell_clip: float,
+        projection_clip: float,
+        steps: int,
+        sizes: int,
+        block: int,
+        x: int,
+        h: int,
+        c: int,
+        y: int,
+        gates: int,
+        m: int,
+    ): ...
+
+
+_find: Callable[[], Native | None] | None = None
+_native: Native | None = None
+
+
+def set_native(find: Callable[[], Native | None] | None):
+    """Names a function that brings the library, or None; it is called when it is first needed."""
+    global _find, _native
+    _find, _native = find, None
+
+
+def native() -> Native | None:
+    """The library, if there is one and its numbers are those of the loop in Python."""
+    global _find, _native
+    if _find is not None:
+        with lock:
+            find, _find = _find, None
+            found = None if find is None else find()
+            if found is not None:
+                difference = _largest_difference(found)
+                if difference <= LARGEST_DIFFERENCE:
+                    _native = found
+                else:
+                    warnings.warn(
+                        f"The library {found.name} differs from the loop in Python by {difference:.1g}, so it is not "
+                        "used. Vectors stay the same, computing takes longer.",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+    return _native
+
+
+@dataclass
+class NativeWeights:
+    """A layer's weights as the library reads them: LANES units of the cell, or outputs, side by side."""
+
+    of_input: torch.Tensor  # (H / LANES, P, 4, LANES)
+    bias: torch.Tensor  # (4H,)
+    of_state: torch.Tensor  # (H / LANES, P, 4, LANES)
+    of_cell: torch.Tensor | None  # (P / (4 LANES), rounded up, H, 4, LANES)
+
+    @classmethod
+    def of(cls, weights: Sequence[torch.Tensor | None], lanes: int) -> "NativeWeights":
+        """Weights of input, state, bias, and projection or None."""
+        of_input, of_state, bias, of_cell = (None if one is None else one.detach() for one in weights)
+        gates = [w.view(4, -1, lanes, w.shape[1]).permute(1, 3, 0, 2).contiguous() for w in (of_input, of_state)]
+        if of_cell is not None:
+            size, cell = of_cell.shape
+            of_cell = torch.cat([of_cell, of_cell.new_zeros(-size % (4 * lanes), cell)])
+            of_cell = of_cell.view(-1, 4, lanes, cell).permute(0, 3, 1, 2).contiguous()
+        return cls(gates[0], gate_bias(bias), gates[1], of_cell)
+
+
+def native_can(layer: "ElmoLstmLayer", x: torch.Tensor) -> bool:
+    """Whether the library computes this layer without gradients."""
+    if x.device.type != "cpu" or x.dtype != torch.float32 or layer.quantized:
+        return False
+    found = native()
+    return found is not None and layer.bias.shape[0] % (4 * found.lanes) == 0
+
+
+def run_layers(
+    layers: Sequence["ElmoLstmLayer"], packing: Packing, given: Sequence[Packed]
+) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """As `run_layer` for the same layer of each direction; these run side by side where threads are allowed."""
+    if not packing.sizes:
+        return [(torch.zeros_like(x), h.clone(), c.clone()) for x, h, c in given]
+    calls, results = [], []
+    for layer, (x, h, c) in zip(layers, given, strict=True):
+        names = ["weight_input", "weight_recurrent", "bias", *(["weight_projection"] if layer.projected else [])]
+        weights = [getattr(layer, name) for name in names]
+        arranged = kept(
+            layer,
+            f"native {native().lanes}",
+            tuple(weights),
+            lambda weights=weights: NativeWeights.of([*weights, None][:4], native().lanes),
+        )
+        call, result = _call(native(), arranged, (layer.cell_clip, layer.projection_clip), packing, x, h, c)
+        calls.append(call)
+        results.append(result)
+    _side_by_side(calls)
+    return results
+
+
+def _call(
+    library: Native,
+    weights: NativeWeights,
+    clips: tuple[float | None, float | None],
+    packing: Packing,
+    x: torch.Tensor,
+    h: torch.Tensor,
+    c: torch.Tensor,
+) -> tuple[Callable[[], None], Packed]:
+    """What fills the tensors that come with it: y (N, P) and the states after the text."""
+    x = x.contiguous()
+    h, c = (part.clone(memory_format=torch.contiguous_format) for part in (h, c))
+    y, cell = torch.empty_like(x), c.shape[1]
+    block = max(TOKENS_AT_ONCE, packing.sizes[0])
+    gates, m = x.new_empty(block, 4 * cell), x.new_empty(packing.sizes[0], cell)
+    sizes = torch.tensor(packing.sizes, dtype=torch.int32)
+    tensors = x, h, c, y, gates, m
+    of_cell = 0 if weights.of_cell is None else weights.of_cell.data_ptr()
+    clip, projection_clip = (-1.0 if one is None else float(one) for one in clips)
+
+    def call():
+        library.layer(
+            x.shape[1],
+            cell,
+            weights.of_input.data_ptr(),
+            weights.bias.data_ptr(),
+            weights.of_state.data_ptr(),
+            of_cell,
+            clip,
+            projection_clip,
+            len(sizes),
+            sizes.data_ptr(),
+            block,
+            *(tensor.data_ptr() for tensor in tensors),
+        )
+
+    return call, (y, h, c)
+
+
+def _side_by_side(calls: Sequence[Callable[[], None]]):
+    """All calls but the first in threads that end with them: there is nothing to forget after a fork."""
+    if torch.get_num_threads() == 1:
+        for call in calls:
+            call()
+        return
+    ends, errors = [], []
+    for call in calls[1:]:
+        end = _thread.allocate_lock()
+        end.acquire()
+        ends.append(end)
+
+        def run(call: Callable[[], None] = call, end: _thread.LockType = end):
+            try:
+                call()
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                end.release()
+
+        _thread.start_new_thread(run, ())
+    calls[0]()
+    for end in ends:
+        end.acquire()
+    if errors:
+        raise errors[0]
+
+
+def _largest_difference(library: Native) -> float:
+    """Between the library and the loop in Python, over small layers with and without projection and clips."""
+    mask = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1], [1, 0, 0, 0, 0], [1, 1, 1, 1, 0]] * 2).bool()
+    packing, cell, largest = Packing.of(mask), 2 * library.lanes, 0.0
+    for size, clips in ((cell - 3, (3.0, 0.5)), (2 * cell + 5, (0.3, None)), (cell, (None, 3.0))):
+        projects = size != cell
+        shapes = [(4 * cell, size), (4 * cell, size), (4 * cell,), (size, cell)]
+        # Larger weights would multiply rounding errors from token to token.
+        weights = [0.3 * _numbers(*shape) for shape in shapes[: 3 + projects]] + [None] * (not projects)
+        x, h, c = (
+            _numbers(rows, width)
+            for rows, width in ((len(packing.positions), size), (len(mask), size), (len(mask), cell))
+        )
+        with torch.no_grad():
+            products = LayerProducts.plain(weights, clips[0], clips[1] if projects else None)
+            expected = through_time(products, packing, x, h, c)
+            arranged = NativeWeights.of(weights, library.lanes)
+            call, found = _call(library, arranged, (clips[0], clips[1] if projects else None), packing, x, h, c)
+            call()
+        for one, other in zip(found, expected, strict=True):
+            largest = max(largest, float((one - other).abs().nan_to_num(torch.inf).max()))
+    return largest
+
+
+def _numbers(*shape: int) -> torch.Tensor:
+    """Between -1 and 1 in no order, without drawing any: other people's random numbers stay what they are."""
+    count = torch.Size(shape).numel()
+    return torch.sin(torch.arange(1, count + 1, dtype=torch.float64) ** 1.5).view(shape).float()

@@ -1,0 +1,103 @@
+"""Builds the library: for this machine with its own compiler, or for all platforms of a wheel.
+
+python -m elmo_hf.native.build    # all platforms, with ziglang from PyPI
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "elmo_lstm.c"
+FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-shared"]
+# What zig is told for each platform of a wheel. v4 is for processors with AVX-512.
+TARGETS = {
+    "linux-x86_64": ["x86_64-linux-gnu.2.17", "x86_64_v3"],
+    "linux-x86_64-v4": ["x86_64-linux-gnu.2.17", "x86_64_v4"],
+    "linux-arm64": ["aarch64-linux-gnu.2.17", "generic"],
+    "macos-x86_64": ["x86_64-macos", "x86_64_v3"],
+    "macos-arm64": ["aarch64-macos", "apple_m1"],
+    "windows-x86_64": ["x86_64-windows-gnu", "x86_64_v3"],
+    "windows-x86_64-v4": ["x86_64-windows-gnu", "x86_64_v4"],
+    "windows-arm64": ["aarch64-windows-gnu", "generic"],
+}
+
+
+def file_name(target: str) -> str:
+    """The library's name in a wheel.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.native.build import file_name
+    >>> file_name("windows-arm64")
+    'elmo_lstm-windows-arm64.dll'
+
+    ```
+    """
+    ending = {"linux": "so", "macos": "dylib", "windows": "dll"}[target.split("-")[0]]
+    return f"elmo_lstm-{target}.{ending}"
+
+
+def for_this_machine() -> Path | None:
+    """The library for this processor, built once for each version of the source; None without a compiler."""
+    compiler = shutil.which(os.environ.get("CC") or "cc")
+    if compiler is None:
+        return None
+    # A home directory may be shared by machines with other processors.
+    marks = [SOURCE.read_bytes(), *map(str.encode, (compiler, platform.machine(), _processor(), *FLAGS))]
+    key = hashlib.sha256(b"\0".join(marks)).hexdigest()[:16]
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elmo_hf"
+    path = folder / f"elmo_lstm-{key}.so"
+    if not path.with_suffix(".sha256").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            library = Path(made) / path.name
+            arm = platform.machine().lower() in ("arm64", "aarch64")
+            native = ["-mcpu=native"] if arm else ["-march=native"]
+            _run([compiler, *FLAGS, "-fPIC", "-w", *native, "-o", str(library), str(SOURCE)])
+            checksum = library.with_suffix(".sha256")
+            checksum.write_text(hashlib.sha256(library.read_bytes()).hexdigest(), encoding="ascii")
+            library.replace(path)
+            checksum.replace(path.with_suffix(".sha256"))
+    return path
+
+
+def for_all_platforms(folder: Path = HERE):
+    """All libraries of a wheel, and the list of their checksums."""
+    sums = {}
+    for target, (triple, processor) in TARGETS.items():
+        path = folder / file_name(target)
+        options = ["-target", triple, f"-mcpu={processor}", "-s", *([] if "windows" in target else ["-fPIC"])]
+        _run([sys.executable, "-m", "ziglang", "cc", *options, *FLAGS, "-w", "-o", str(path), str(SOURCE)])
+        sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        for left in (path.with_suffix(".pdb"), path.with_suffix(".lib")):
+            left.unlink(missing_ok=True)
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
+    (folder / "libraries.json").write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+
+
+def _processor() -> str:
+    """What tells this processor's kind from another's."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return "".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
+    except OSError:
+        return platform.processor()
+
+
+def _run(command: list[str]):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise OSError(f"{Path(command[0]).name} cannot build {SOURCE.name}: {said[-1] if said else 'it says nothing'}.")
+
+
+if __name__ == "__main__":
+    for_all_platforms()

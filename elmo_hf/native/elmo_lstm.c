@@ -1,0 +1,202 @@
+/* One layer of ELMo's LSTM, without gradients, over packed tokens: x (N, P) -> y (N, P).
+
+   Tokens come step after step; sizes[t] rows have a token at step t, and rows are sorted so that these are the first
+   ones. P is the projection's size, H the cell's. No allocation, no threads, no global state: several calls may run
+   side by side.
+
+   Weights are arranged for vectors of LANES numbers, as fast_native_elmo.py does it:
+     gates  (H / LANES, P, 4, LANES): for LANES units of the cell, all four gates of each
+     cell   (P / (4 LANES) rounded up, H, 4, LANES): for 4 LANES outputs; zeros beyond P */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define ROWS 6 /* 6 x 4 sums stay in 32 registers */
+#elif defined(__AVX2__) && defined(__FMA__)
+#define LANES 8
+#define ROWS 3 /* 3 x 4 sums stay in 16 */
+#else
+#define LANES 4
+#define ROWS 6
+#endif
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+
+INLINE vec load(const float *from) {
+    vec x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+INLINE void store(float *to, vec x) { memcpy(to, &x, sizeof x); }
+
+INLINE vec all(float x) { return (vec){0} + x; }
+
+/* A number that is none stays none: no comparison with it is true. */
+INLINE vec at_most(vec x, float bound) {
+    ints above = x > all(bound);
+    return (vec)(((ints)all(bound) & above) | ((ints)x & ~above));
+}
+
+INLINE vec at_least(vec x, float bound) {
+    ints below = x < all(bound);
+    return (vec)(((ints)all(bound) & below) | ((ints)x & ~below));
+}
+
+INLINE vec clipped(vec x, float bound) { return at_least(at_most(x, bound), -bound); }
+
+/* e^x to two units in the last place: x = n ln 2 + r, a polynomial for e^r, and n added to the exponent. */
+INLINE vec exponential(vec x) {
+    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number in the lowest bits */
+    x = at_least(at_most(x, 87.0f), -87.0f);
+    vec shifted = x * 1.44269504088896341f + shift;
+    vec n = shifted - shift;
+    vec r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vec e = all(1.9875691500e-4f);
+    e = e * r + 1.3981999507e-3f;
+    e = e * r + 8.3334519073e-3f;
+    e = e * r + 4.1665795894e-2f;
+    e = e * r + 1.6666665459e-1f;
+    e = e * r + 5.0000001201e-1f;
+    e = e * (r * r) + r + 1.0f;
+    ints power = ((ints)shifted - (ints)all(shift)) << 23;
+    return (vec)((ints)e + power);
+}
+
+INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
+
+INLINE vec tangent(vec x) { return 2.0f / (1.0f + exponential(-2.0f * x)) - 1.0f; }
+
+/* sums[rows][4] += a[rows][depth] times a panel (depth, 4, LANES) of weights. */
+INLINE void multiply(const int rows, vec sums[ROWS][4], const float *a, size_t stride, const float *panel, int depth) {
+    for (int k = 0; k < depth; k++, panel += 4 * LANES) {
+        vec weight[4];
+        for (int g = 0; g < 4; g++) weight[g] = load(panel + g * LANES);
+        for (int r = 0; r < rows; r++)
+            for (int g = 0; g < 4; g++) sums[r][g] += weight[g] * a[r * stride + k];
+    }
+}
+
+typedef struct {
+    int projection, cell;               /* P, H */
+    const float *of_input, *bias;       /* bias (4H), the forget gate's 1 in it */
+    const float *of_state, *of_cell;    /* of_cell is null where H = P and nothing is projected */
+    float cell_clip, projection_clip;   /* below 0: none */
+} Layer;
+
+/* The input half of the gates of LANES units: gates (rows, 4H) = bias + x times the panel. */
+INLINE void input_rows(const int rows, const Layer *layer, int unit, const float *x, float *gates) {
+    const size_t cell = layer->cell, size = layer->projection;
+    vec sums[ROWS][4];
+    for (int g = 0; g < 4; g++) {
+        vec bias = load(layer->bias + g * cell + unit);
+        for (int r = 0; r < rows; r++) sums[r][g] = bias;
+    }
+    multiply(rows, sums, x, size, layer->of_input + (size_t)unit * size * 4, (int)size);
+    for (int r = 0; r < rows; r++)
+        for (int g = 0; g < 4; g++) store(gates + r * 4 * cell + g * cell + unit, sums[r][g]);
+}
+
+/* One step of LANES units: gates of the input half -> c in place, and m. */
+INLINE void cell_rows(const int rows, const Layer *layer, int unit, const float *gates, const float *h, float *c,
+                      float *m) {
+    const size_t cell = layer->cell, size = layer->projection;
+    vec sums[ROWS][4];
+    for (int r = 0; r < rows; r++)
+        for (int g = 0; g < 4; g++) sums[r][g] = load(gates + r * 4 * cell + g * cell + unit);
+    multiply(rows, sums, h, size, layer->of_state + (size_t)unit * size * 4, (int)size);
+    for (int r = 0; r < rows; r++) {
+        float *state = c + r * cell + unit;
+        vec new = sigmoid(sums[r][2]) * load(state) + sigmoid(sums[r][0]) * tangent(sums[r][1]);
+        if (layer->cell_clip >= 0) new = clipped(new, layer->cell_clip);
+        store(state, new);
+        store(m + r * cell + unit, sigmoid(sums[r][3]) * tangent(new));
+    }
+}
+
+/* 4 LANES outputs, from `first`, of the projection of m. */
+INLINE void projection_rows(const int rows, const Layer *layer, int first, const float *m, float *h) {
+    const size_t size = layer->projection;
+    vec sums[ROWS][4];
+    for (int r = 0; r < rows; r++)
+        for (int g = 0; g < 4; g++) sums[r][g] = all(0);
+    multiply(rows, sums, m, layer->cell, layer->of_cell + (size_t)first * layer->cell, layer->cell);
+    const size_t count = size - first < 4 * LANES ? size - first : 4 * LANES;
+    for (int r = 0; r < rows; r++) {
+        float outputs[4 * LANES];
+        for (int g = 0; g < 4; g++) {
+            vec y = sums[r][g];
+            store(outputs + g * LANES, layer->projection_clip >= 0 ? clipped(y, layer->projection_clip) : y);
+        }
+        memcpy(h + r * size + first, outputs, count * sizeof(float));
+    }
+}
+
+/* Runs CALL with its number of rows as a constant, ROWS at a time. */
+#define IN_ROWS(count, CALL)                                     \
+    for (int row = 0; row < (count);) {                          \
+        int left = (count)-row;                                  \
+        if (left >= ROWS) { CALL(ROWS); row += ROWS; continue; } \
+        switch (left) {                                          \
+            case 1: CALL(1); break;                              \
+            case 2: CALL(2); break;                              \
+            case 3: CALL((ROWS < 3 ? ROWS : 3)); break;          \
+            case 4: CALL((ROWS < 4 ? ROWS : 4)); break;          \
+            default: CALL((ROWS < 5 ? ROWS : 5)); break;         \
+        }                                                        \
+        row += left;                                             \
+    }
+
+static void step(const Layer *layer, int rows, const float *gates, float *h, float *c, float *m) {
+    const size_t cell = layer->cell, size = layer->projection;
+    for (int unit = 0; unit < layer->cell; unit += LANES) {
+#define CELL(n) cell_rows(n, layer, unit, gates + row * 4 * cell, h + row * size, c + row * cell, m + row * cell)
+        IN_ROWS(rows, CELL)
+    }
+    if (!layer->of_cell) {
+        memcpy(h, m, rows * size * sizeof(float));
+        return;
+    }
+    for (int first = 0; first < layer->projection; first += 4 * LANES) {
+#define PROJECTION(n) projection_rows(n, layer, first, m + row * cell, h + row * size)
+        IN_ROWS(rows, PROJECTION)
+    }
+}
+
+EXPORT int elmo_lanes(void) { return LANES; }
+
+/* h (B, P) and c (B, H) are the states before, and after the call those after each row's last token.
+   gates: room for (block, 4H), where block is at least sizes[0]; m: room for (sizes[0], H). */
+EXPORT void elmo_layer(int projection, int cell, const float *of_input, const float *bias, const float *of_state,
+                       const float *of_cell, float cell_clip, float projection_clip, int steps, const int32_t *sizes,
+                       int block, const float *x, float *h, float *c, float *y, float *gates, float *m) {
+    const Layer layer = {projection, cell, of_input, bias, of_state, of_cell, cell_clip, projection_clip};
+    for (int first = 0, after; first < steps; first = after) {
+        int tokens = 0;
+        for (after = first; after < steps && tokens + sizes[after] <= block; after++) tokens += sizes[after];
+        for (int unit = 0; unit < cell; unit += LANES) {
+#define INPUT(n) input_rows(n, &layer, unit, x + (size_t)row * projection, gates + (size_t)row * 4 * cell)
+            IN_ROWS(tokens, INPUT)
+        }
+        const float *of_step = gates;
+        for (int t = first; t < after; t++) {
+            step(&layer, sizes[t], of_step, h, c, m);
+            memcpy(y, h, (size_t)sizes[t] * projection * sizeof(float));
+            of_step += (size_t)sizes[t] * 4 * cell;
+            y += (size_t)sizes[t] * projection;
+        }
+        x += (size_t)tokens * projection;
+    }
+}

@@ -1,0 +1,105 @@
+"""Finds the library for this processor, checks that it is whole, and loads it."""
+
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+from . import build
+
+HERE = Path(__file__).resolve().parent
+MANIFEST = HERE / "libraries.json"  # sha256 of each library of a wheel, by its name
+VARIABLE = "ELMO_HF_NATIVE"
+
+
+class Library:
+    """The function in C, for pointers as numbers."""
+
+    def __init__(self, path: Path, name: str):
+        self.name = name
+        loaded = ctypes.CDLL(str(path))
+        loaded.elmo_lanes.restype = ctypes.c_int
+        number, pointer, real = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
+        self.layer = loaded.elmo_layer
+        self.layer.argtypes = [*[number] * 2, *[pointer] * 4, *[real] * 2, number, pointer, number, *[pointer] * 6]
+        self.layer.restype = None
+        self.lanes = loaded.elmo_lanes()
+
+
+def find() -> Library | None:
+    """The library for this machine; None, with one warning if there should have been one.
+
+    ELMO_HF_NATIVE=0 leaves it out.
+    """
+    if os.environ.get(VARIABLE) == "0":
+        return None
+    try:
+        return _packaged() if MANIFEST.exists() else _built()
+    except (OSError, ValueError, AttributeError) as error:
+        warnings.warn(
+            f"The native loop is not used: {error} Vectors stay the same, computing takes longer.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def targets(system: str, machine: str, capability: str) -> list[str]:
+    """Names of the builds that a machine can run, the fastest first.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.native.loader import targets
+    >>> targets("Linux", "x86_64", "AVX512"), targets("Darwin", "arm64", "DEFAULT")
+    (['linux-x86_64-v4', 'linux-x86_64'], ['macos-arm64'])
+    >>> targets("Linux", "x86_64", "DEFAULT")  # too old a processor
+    []
+
+    ```
+    """
+    system = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}.get(system, system.lower())
+    if machine.lower() in ("arm64", "aarch64"):
+        names = [f"{system}-arm64"]
+    elif machine.lower() in ("x86_64", "amd64") and capability in ("AVX2", "AVX512"):
+        names = [f"{system}-x86_64-v4"] * (capability == "AVX512") + [f"{system}-x86_64"]
+    else:
+        names = []
+    return [name for name in names if name in build.TARGETS]
+
+
+def _packaged() -> Library | None:
+    """The library that came along in a wheel."""
+    sums = json.loads(MANIFEST.read_text(encoding="utf-8"))
+    for name in targets(platform.system(), platform.machine(), torch.backends.cpu.get_cpu_capability()):
+        file = build.file_name(name)
+        if file in sums:
+            return _loaded(HERE / file, sums[file], f"native code for {name}")
+    return None
+
+
+def _built() -> Library | None:
+    """In a checkout, what the system's compiler makes of the source; kept in the user's cache."""
+    if not (HERE.parents[1] / "pyproject.toml").exists() or sys.platform == "win32":
+        return None
+    path = build.for_this_machine()
+    if path is None:
+        return None
+    expected = path.with_suffix(".sha256").read_text(encoding="ascii")
+    return _loaded(path, expected, "native code built here")
+
+
+def _loaded(path: Path, expected: str, name: str) -> Library:
+    # A damaged library must not be loaded to find out: the process would end.
+    content = path.read_bytes() if path.exists() else None
+    if content is None:
+        raise ValueError(f"{path} is missing.")
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise ValueError(f"{path} is not the file that was built (its checksum differs).")
+    return Library(path, name)
