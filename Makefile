@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english test fuzz bench bench-quick lint format clean
+.PHONY: help demo first-minute readme train-english wheel test fuzz bench bench-quick lint format clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,12 @@ first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demon
 readme: $(INSTALLED)  ## Run what the README shows and write what it prints
 	$(BIN)/elmo-hf demo --plot docs/senses.png
 	$(BIN)/python tests/readme_blocks.py
+
+wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms (downloads the compiler, 90 MB)
+	$(BIN)/pip install --quiet ziglang
+	$(BIN)/python -m elmo_hf.native.build
+	$(BIN)/python -m build --wheel
+	cd elmo_hf/native && rm -f *.so *.dylib *.dll libraries.json
 
 RUN ?= english-run
 EPOCHS ?= 0.3953

@@ -7,6 +7,7 @@ from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
 from .model.configuration_elmo import ElmoConfig
 from .model.coreference_elmo import ElmoForCoreference
 from .model.crf_elmo import LinearChainCrf
+from .model.fast_native_elmo import set_native
 from .model.head_linear_elmo import pool_words
 from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
 from .model.hub_elmo import register_auto_classes
@@ -24,6 +25,7 @@ from .model.scalar_mix_elmo import ElmoScalarMix
 from .model.task_encoders_elmo import InterleavedHighwayLstm, StackedBiLstm
 from .model.tokenization_elmo import ElmoTokenizer
 from .model.word_rows_elmo import byte_rows, read_word_vocabulary
+from .native import find as find_native
 from .text.conll import read_conll, read_conllu
 from .text.labels import align_labels, encode_words, label_names
 from .text.lines import read_lines
@@ -33,6 +35,7 @@ from .version import __version__
 
 register_auto_classes()
 register_pipelines()
+set_native(find_native)
 
 __all__ = [
     "Answer",

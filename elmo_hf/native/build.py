@@ -96,7 +96,9 @@ def _run(command: list[str]):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise OSError(f"{Path(command[0]).name} cannot build {SOURCE.name}: {said[-1] if said else 'it says nothing'}.")
+        raise OSError(
+            f"{Path(command[0]).name} cannot build {SOURCE.name}: {said[-1] if said else 'it says nothing'}."
+        )
 
 
 if __name__ == "__main__":

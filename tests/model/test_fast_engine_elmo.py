@@ -19,6 +19,7 @@ from torch import nn
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
+from elmo_hf.model import fast_native_elmo
 from elmo_hf.model.fast_products_elmo import OneDnnLinear, _in_few_shapes, _kept
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
@@ -67,10 +68,14 @@ def assert_near(found, expected, tolerance):
     assert (found - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
 
 
-@pytest.mark.parametrize("engine", ["reference", "packed"])
+@pytest.mark.parametrize("engine", ["reference", "packed", "packed in Python"])
 @pytest.mark.parametrize("name", GOLDEN)
-def test_golden_vectors_and_states(name, engine, tmp_path):
+def test_golden_vectors_and_states(name, engine, tmp_path, monkeypatch):
     golden = GOLDEN[name]
+    if engine == "packed in Python":
+        monkeypatch.setattr(fast_native_elmo, "_find", None)
+        monkeypatch.setattr(fast_native_elmo, "_native", None)
+        engine = "packed"
     if not golden.available:
         pytest.skip(f"the files of {name} are not in {SHARED_FIXTURES}")
     vocabulary = golden.vocabulary if golden.word_input else None

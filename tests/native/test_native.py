@@ -1,0 +1,234 @@
+"""The loop in C against the loop in Python, and every way in which the library can be missing or wrong."""
+
+import functools
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+from elmo_hf.model import fast_native_elmo
+from elmo_hf.native import build, find, loader
+
+SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 9, "cell_size": 32}
+TEXTS = ["The first sentence is the longest one of all .", "Second", "", "A third , then ."] * 3
+COMPILER = shutil.which("cc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler here")
+
+
+@pytest.fixture(autouse=True)
+def nothing_found_yet(monkeypatch):
+    monkeypatch.setattr(fast_native_elmo, "_find", None)
+    monkeypatch.setattr(fast_native_elmo, "_native", None)
+
+
+@pytest.fixture
+def batch():
+    return dict(ElmoTokenizer()(TEXTS, padding=True, return_tensors="pt"))
+
+
+@pytest.fixture(params=[1, 2])
+def side_by_side(request, monkeypatch):
+    """One direction after the other, or both at once; torch itself keeps to its one thread."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+
+
+def new_model(**changes):
+    torch.manual_seed(0)
+    model = ElmoModel(ElmoConfig(**{**SIZES, **changes})).eval()
+    for parameter in model.bilm.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+@torch.no_grad()
+def outputs(model, batch, engine="packed", states=None):
+    model.set_engine(engine)
+    output = model(**batch, past_states=states, output_hidden_states=True, use_cache=True)
+    return [*output.hidden_states, *(part for state in output.past_states for part in state)], output.past_states
+
+
+def assert_equal_to_reference(model, batch):
+    wanted, wanted_states = outputs(model, batch, "reference")
+    wanted_second, _ = outputs(model, batch, "reference", wanted_states)
+    first, states = outputs(model, batch)
+    second, _ = outputs(model, batch, states=states)
+    for one, other in zip([*first, *second], [*wanted, *wanted_second], strict=True):
+        assert torch.allclose(one, other, atol=5e-6)
+
+
+@functools.cache
+def compiled(*flags):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "elmo_lstm.so"
+        subprocess.run([COMPILER, *build.FLAGS, "-fPIC", "-w", *flags, "-o", str(path), str(build.SOURCE)], check=True)
+        return path.read_bytes()
+
+
+def built(folder, *flags):
+    path = folder / "elmo_lstm.so"
+    path.write_bytes(compiled(*flags))
+    return path
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [["-march=native"], [], ["-mavx2", "-mfma"], ["-mavx512f"]])
+def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
+    capability = torch.backends.cpu.get_cpu_capability()
+    if ("-mavx512f" in flags and capability != "AVX512") or ("-mavx2" in flags and not capability.startswith("AVX")):
+        pytest.skip(f"this processor is of the kind {capability}")
+    library = loader.Library(built(tmp_path, *flags), "test")
+    fast_native_elmo.set_native(lambda: library)
+    for changes in (
+        {},
+        {"projection_size": 80, "cell_size": 96, "cell_clip": None, "projection_clip": 0.1},
+        {"projection_size": 16, "cell_size": 16, "cell_clip": 0.2},
+        {"bidirectional": False, "num_hidden_layers": 3, "projection_clip": None, "use_skip_connections": False},
+    ):
+        model = new_model(**changes)
+        assert_equal_to_reference(model, batch)
+        assert "test" in model.engine
+    assert fast_native_elmo.native() is library
+
+
+@needs_compiler
+def test_a_cell_that_does_not_fit_the_vectors_takes_the_other_way(tmp_path, batch):
+    library = loader.Library(built(tmp_path), "test")
+    fast_native_elmo.set_native(lambda: library)
+    model = new_model(cell_size=33)
+    assert_equal_to_reference(model, batch)
+    assert "test" not in model.engine
+
+
+@needs_compiler
+def test_changed_weights_numbers_that_are_none_and_inference_mode(tmp_path, batch):
+    library = loader.Library(built(tmp_path), "test")
+    fast_native_elmo.set_native(lambda: library)
+    model = new_model()
+    outputs(model, batch)
+    with torch.no_grad():
+        model.bilm.forward_layers[1].weight_recurrent[3, 4] += 1
+        model.bilm.backward_layers[0].bias.mul_(2)
+    with torch.inference_mode():
+        assert_equal_to_reference(model, batch)
+    with torch.no_grad():
+        model.bilm.forward_layers[0].bias[5] = torch.nan
+    wanted, found = outputs(model, batch, "reference")[0], outputs(model, batch)[0]
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one.isnan(), other.isnan())
+
+
+class Wrong:
+    name, lanes = "wrong", 4
+
+    def layer(self, *given):
+        pass  # whatever was in memory is the result
+
+
+def test_a_library_of_other_numbers_is_not_used(batch):
+    fast_native_elmo.set_native(Wrong)
+    model = new_model()
+    with pytest.warns(RuntimeWarning, match="The library wrong differs from the loop in Python") as said:
+        outputs(model, batch)
+    assert len(said) == 1
+    assert_equal_to_reference(model, batch)
+    assert "wrong" not in model.engine
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """A folder as a wheel has it, with one library for this machine: its path."""
+    if COMPILER is None:
+        pytest.skip("there is no C compiler here")
+    path = built(tmp_path, "-march=native")
+    target = tmp_path / "elmo_lstm-here.so"
+    path.rename(target)
+    monkeypatch.setattr(loader, "HERE", tmp_path)
+    monkeypatch.setattr(loader, "MANIFEST", tmp_path / "libraries.json")
+    monkeypatch.setattr(loader, "targets", lambda *_: ["here"])
+    monkeypatch.setattr(build, "file_name", lambda name: f"elmo_lstm-{name}.so")
+    note(target)
+    return target
+
+
+def note(path):
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    (path.parent / "libraries.json").write_text(json.dumps(sums))
+
+
+def test_a_wheels_own_library(wheel, batch):
+    fast_native_elmo.set_native(find)
+    model = new_model()
+    assert_equal_to_reference(model, batch)
+    assert "native code for here" in model.engine
+
+
+def removed(path):
+    path.unlink()
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def for_another_processor(path):
+    content = bytearray(path.read_bytes())
+    content[18:20] = (0xF3 if content[18] != 0xF3 else 0x3E).to_bytes(2, "little")  # the ELF header's machine: RISC-V
+    path.write_bytes(content)
+    note(path)
+
+
+def without_its_function(path):
+    source = path.with_suffix(".c")
+    source.write_text("int nothing(void) { return 0; }\n")
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    note(path)
+
+
+@pytest.mark.parametrize("damage", [removed, truncated, for_another_processor, without_its_function])
+def test_a_damaged_library_is_named_once(damage, wheel, batch):
+    damage(wheel)
+    fast_native_elmo.set_native(find)
+    model = new_model()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outputs(model, batch)
+        assert_equal_to_reference(model, batch)
+    messages = [str(one.message) for one in caught if one.category is RuntimeWarning]
+    assert len(messages) == 1 and messages[0].startswith("The native loop is not used: ")
+    assert "native" not in model.engine
+
+
+def test_processors_without_a_library(wheel, monkeypatch):
+    monkeypatch.setattr(loader, "targets", lambda *_: [])
+    assert find() is None
+
+
+def test_it_can_be_left_out(monkeypatch):
+    monkeypatch.setenv("ELMO_HF_NATIVE", "0")
+    monkeypatch.setattr(loader, "_packaged", pytest.fail)
+    monkeypatch.setattr(loader, "_built", pytest.fail)
+    assert find() is None
+
+
+@needs_compiler
+def test_a_checkout_builds_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(loader, "MANIFEST", tmp_path / "none")
+    assert find().lanes in (4, 8, 16)
+    monkeypatch.setattr(build, "_run", pytest.fail)
+    assert find().name == "native code built here"
+
+
+def test_a_compiler_that_fails_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CC", "false")
+    monkeypatch.setattr(loader, "MANIFEST", tmp_path / "none")
+    with pytest.warns(RuntimeWarning, match="false cannot build elmo_lstm.c"):
+        assert find() is None
