@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test fuzz bench bench-quick lint format clean
+.PHONY: help demo first-minute readme train-english wheel test fuzz bench bench-quick lint format clean test-page
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,13 @@ test: $(INSTALLED)  ## Run the tests
 fuzz: $(INSTALLED)  ## Try hostile and broken things for 10 minutes, or MINUTES=...
 	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz $(or $(MINUTES),10)
 	$(BIN)/python tests/fuzz/embed_kills.py 100
+
+test-page: $(INSTALLED)  ## Run the tests of the page in a real browser (installs gradio, playwright; as root Chromium)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[page]" playwright
+	# Without Chromium the tests of the browser say so and are passed over.
+	command -v chromium || [ "$$(id -u)" != 0 ] || ! command -v apt-get || \
+	  timeout 240 sh -c 'apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends chromium' > /dev/null || true
+	timeout 600 $(BIN)/python -m pytest tests/page -rs
 
 bench: $(INSTALLED)  ## Measure speed beside the programs before (sets them up first; about half an hour)
 	$(BIN)/python benchmarks/run.py

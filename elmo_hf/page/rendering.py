@@ -125,4 +125,4 @@ def _word(word: str) -> str:
 def _colour(value: float) -> str:
     share = min(max(float(value), 0.0), 1.0)
     red, green, blue = (LIGHT + share * (DARK - LIGHT)).round().astype(int)
-    return f"background:rgb({red},{green},{blue});color:{'#fff' if share > 0.5 else '#000'}"
+    return f"background:rgb({red},{green},{blue});color:{'#fff' if share > 0.65 else '#000'}"
