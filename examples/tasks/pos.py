@@ -1,39 +1,31 @@
-"""Parts of speech: a linear layer on ELMo, trained on UD English-EWT (UPOS), tested on its test set.
+"""Parts of speech: one linear layer on files in CoNLL-U. Prints accuracy; --elmo none is --vectors alone."""
 
-    python examples/tasks/pos.py DATA --sentences 3000 -o pos.json
+from common import limited, load, options, result, train
+from transformers import DataCollatorForTokenClassification
 
-DATA holds en_ewt-ud-train.conllu.gz and en_ewt-ud-test.conllu.gz (https://universaldependencies.org, CC BY-SA 4.0).
-"""
-
-from pathlib import Path
-
-import numpy as np
-from tagging import Data, arguments, compare
-
-from elmo_hf import read_conllu
+from elmo_hf import ElmoForTokenClassification, encode_words, label_names, read_conllu
 
 
-def read(folder: Path) -> Data:
-    """The training and the test sentences."""
-    return Data(
-        *(
-            read_conllu(folder / f"en_ewt-ud-{part}.conllu.gz").rename_column("upos", "labels")
-            for part in ("train", "test")
-        )
+def accuracy(prediction):
+    logits, labels = prediction
+    return {"accuracy": float((logits.argmax(-1) == labels)[labels != -100].mean())}
+
+
+def main(arguments=None):
+    args = options(__doc__, epochs=3, lr=0.005).parse_args(arguments)
+    args.preset = "paper"  # a linear layer has one size
+    data, test = limited(read_conllu(args.train), args.limit), limited(read_conllu(args.test), args.test_limit)
+    words = {word for sentences in (data, test) for tokens in sentences["tokens"] for word in tokens}
+    names = label_names(data, test, column="upos")
+    model, tokenizer = load(args, ElmoForTokenClassification, "linear", words, names)
+    settings = {"tokenizer": tokenizer, "label2id": model.config.label2id, "labels": "upos"}
+    data, test = (
+        rows.map(encode_words, batched=True, fn_kwargs=settings, remove_columns=rows.column_names)
+        for rows in (data, test)
     )
-
-
-def accuracy(labels: list[str]):
-    """The share of words with the right label."""
-
-    def compute(prediction) -> dict[str, float]:
-        logits, gold = prediction  # (N, T, num_labels), (N, T)
-        words = gold != -100
-        return {"accuracy": float((np.argmax(logits, -1) == gold)[words].mean())}
-
-    return compute
+    trainer = train(args, model, tokenizer, data, DataCollatorForTokenClassification(tokenizer), accuracy)
+    return result(args, model, accuracy=100 * trainer.evaluate(test)["eval_accuracy"])
 
 
 if __name__ == "__main__":
-    given = arguments(__doc__, epochs=3)
-    compare(given, read(given.data), accuracy, "accuracy")
+    main()
