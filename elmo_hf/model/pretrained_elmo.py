@@ -180,7 +180,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
         All give the same vectors and gradients. A choice of this process: it is not saved. A changed weight is
         noticed; only single numbers set through `weight.data` may not be, unless `model.eval()` follows.
-        Gradients of gradients need the reference.
+        Gradients of gradients need the reference. Autocast changes nothing inside of the packed engine; weights of
+        another type (`dtype=torch.bfloat16`) and `quantize` do.
 
         Example:
 
