@@ -23,6 +23,7 @@ ORIGINAL = TESTS.parent / "examples" / "original"
 def same_but_for_measurements(text: str) -> str:
     """Times, memory and the last digits of differences are what they are."""
     text = re.sub(r"in \d+\.\d s, peak memory [\d,]+ MB", "in T s, peak memory M MB", text)
+    text = re.sub(r"in [\d.,]+ s \([\d,]+ sentences/s, [\d,]+ words/s\)", "in T s", text)
     text = re.sub(r"All of it took [\d.]+ s", "All of it took T s", text)
     return re.sub(r"\d\.\d\de-0(\d)", r"D e-0\1", text)
 

@@ -9,6 +9,7 @@ import typer
 
 from elmo_hf.cli.language_model import Device, Errors, Splitting
 from elmo_hf.cli.models import AnyModel
+from elmo_hf.text.files import plural
 
 if TYPE_CHECKING:
     from elmo_hf.embedding import Outcome
@@ -160,9 +161,9 @@ def _report(outcome: "Outcome", output: Path, seconds: float):
     if outcome.made:
         speeds = f"{outcome.sentences / seconds:,.0f} sentences/s, {outcome.words / seconds:,.0f} words/s"
         rate = f" in {seconds:,.1f} s ({speeds})"
-    before = f", {outcome.here:,} parts were there" if outcome.here else ""
+    before = f", {outcome.here:,} there before" if outcome.here else ""
     typer.echo(f"{outcome.sentences:,} sentences, {outcome.words:,} words{rate}")
-    typer.echo(f"{output}: {outcome.made:,} parts made{before}, of {outcome.parts:,}")
+    typer.echo(f"{output}: {outcome.made:,} of {plural(outcome.parts, 'part')} made{before}")
     if not outcome.finished:
         typer.echo("The store is not finished: other shards have parts to make.")
 

@@ -273,7 +273,7 @@ def test_the_command_line(command, model_folder, embedder, text_file, sentences,
     arguments = ["embed", model_folder, text_file, store, "--part-sentences", 4, "--layers", "0,2", "--processes", 1]
     code, out, err = command(*arguments)
     assert code == 0, err
-    assert "30 sentences" in out and "8 parts made, of 8" in out and "words/s" in out
+    assert "30 sentences" in out and "8 of 8 parts made" in out and "words/s" in out
     for one, other in zip(open_store(store), embedder.encode(sentences, layers=[0, 2]), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
     shutil.rmtree(store)
@@ -282,7 +282,7 @@ def test_the_command_line(command, model_folder, embedder, text_file, sentences,
         assert code == 0 and ("is not finished" in out) == (shard == "2/2")
     (store / "part-000005.safetensors").unlink()
     code, out, _ = command(*arguments)
-    assert "1 parts made, 7 parts were there, of 8" in out
+    assert "1 of 8 parts made, 7 there before" in out
     code, _, err = command(*arguments, "--dtype", "float16")
     assert code == 1 and err.startswith("Error: ") and 'was made with dtype = "float32"' in err
     code, out, _ = command("embed", model_folder, text_file, tmp_path / "x.hdf5")
