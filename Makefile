@@ -63,7 +63,7 @@ train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its
 	$(BIN)/python examples/english/prepare.py $(DATA) $(RUN)/text
 	$(BIN)/elmo-hf pretrain $(foreach name,enwik8 openstax litbank tatoeba,$(RUN)/text/train/$(name).txt) \
 		--held-out $(RUN)/text/held-out-mix.txt -o $(RUN)/model --splitting moses-en \
-		--size examples/english/size.json --tokenised --max-size 20000 --dropout 0.0 --batch-size 64 --num-sampled 2048 \
+		--size examples/english/size.json --max-size 20000 --dropout 0.0 --batch-size 64 --num-sampled 2048 \
 		--optimizer adamw --learning-rate 0.002 --schedule cosine --warmup-steps 300 --epochs $(EPOCHS) \
 		--log-every 100 --evaluate-every 1000 --save-every 500 $(RESUME)
 	$(BIN)/python examples/english/bundle.py $(RUN)/model elmo_hf/bundled/english
