@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples" / "en
 from held_out import LEFT_OUT, held_out_texts, sentences_of
 
 from elmo_hf import ElmoTokenizer
+from elmo_hf.bundled import find_model
 
 # Where counts of counts are too few to estimate discounts (all of a short vocabulary's words are frequent).
 PLAIN_DISCOUNTS = (0.5, 1.0, 1.5)
@@ -170,7 +171,7 @@ def measure(model: KneserNey, tokens: np.ndarray, skipped: np.ndarray) -> tuple[
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="A folder with the tokenizer and its vocabulary, or a name.")
+    parser.add_argument("model", help="A folder with the tokenizer and its vocabulary, or english.")
     parser.add_argument("text", type=Path, help="The folder with train/ and held-out/.")
     parser.add_argument("--wikitext", type=Path, help="WikiText-2's test.txt.gz.")
     parser.add_argument("--order", type=int, default=5, help="Words of the longest n-gram.")
@@ -178,7 +179,7 @@ def main():
     given = parser.parse_args()
 
     start = time.perf_counter()
-    tokenizer = ElmoTokenizer.from_pretrained(given.model)
+    tokenizer = ElmoTokenizer.from_pretrained(find_model(given.model)[0])
     files = sorted((given.text / "train").glob("*.txt"))
     tokens, _ = stream((words for path in files for words in sentences_of(path, tokenizer)), tokenizer)
     tests = {

@@ -19,6 +19,13 @@ from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 
 TRAINING = Path(__file__).resolve().parent / "measured" / "training.json"
 LARGEST_FOLDER = 20e6
+# What the card of a model says that somebody tunes from this one.
+ORIGIN = {
+    "language": "en",
+    "license": "cc-by-sa-3.0",
+    "origin": "The English model that comes with elmo_hf, trained on Wikipedia (2006; GFDL, CC BY-SA 3.0), OpenStax "
+    "textbooks (CC BY 4.0), novels of LitBank (public domain in the US) and Tatoeba (CC BY 2.0 FR).",
+}
 
 
 def bundle(run: Path, output: Path):
@@ -27,6 +34,7 @@ def bundle(run: Path, output: Path):
     largest = max(float(value.abs().max()) for value in model.state_dict().values())
     if largest > torch.finfo(torch.float16).max:
         raise ValueError(f"{run} has a weight of {largest:g}, which float16 cannot hold.")
+    model.config.card_data = ORIGIN
     with tempfile.TemporaryDirectory() as folder:
         model.half().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
