@@ -16,6 +16,7 @@ logger = logging.get_logger(__name__)
 ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
+MOST_LAYERS = 1000
 MIX_NAMES = ("learned", "average", "top")
 # Whether this file came along with a model, in place of the installed package.
 IS_REMOTE_COPY = __name__.startswith("transformers_modules.")
@@ -201,6 +202,9 @@ class ElmoConfig(PreTrainedConfig):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number of at least 1")
         for name in ("num_highway_layers", "vocab_size"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "a whole number of at least 0")
+        for name in ("num_hidden_layers", "num_highway_layers"):
+            # A damaged file must not build modules until the memory is full.
+            _require(getattr(self, name) <= MOST_LAYERS, name, getattr(self, name), f"at most {MOST_LAYERS:,}")
         for name in ("cell_clip", "projection_clip"):
             clip = getattr(self, name)
             _require(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")

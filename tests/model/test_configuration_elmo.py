@@ -64,3 +64,9 @@ def test_sizes_of_one_direction():
     config = ElmoConfig(bidirectional=False)
     assert (config.num_directions, config.hidden_size) == (1, 512)
     assert ElmoConfig(word_input=True, vocab_size=10).boundary_ids == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_highway_layers"])
+def test_a_damaged_number_of_layers_builds_nothing(name):
+    with pytest.raises(Exception, match=f"`{name}` is 2147483648; accepted is at most 1,000"):
+        ElmoConfig(**{name: 2**31})
