@@ -167,8 +167,8 @@ def _run_stacks(
     for layers, state in zip(zip(*bilm.directions, strict=True), past_states, strict=True):
         xs = [F.dropout(x, dropout, layer.training) for layer, x in zip(layers, xs, strict=True)]
         hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in state)
-        given = [*zip(xs, hs, cs, strict=True)]
-        if not trains and all(native_can(layer, x) for layer, x in zip(layers, xs, strict=True)):
+        given, rows = [*zip(xs, hs, cs, strict=True)], packing.shape[0]
+        if not trains and all(native_can(layer, x, rows) for layer, x in zip(layers, xs, strict=True)):
             results = run_layers(layers, packing, given)
         else:
             run = _run_trained if trains else run_layer

@@ -89,9 +89,13 @@ def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
         {},
         {"projection_size": 80, "cell_size": 96, "cell_clip": None, "projection_clip": 0.1},
         {"projection_size": 16, "cell_size": 16, "cell_clip": 0.2},
+        {"cell_size": 2064, "num_hidden_layers": 1, "bidirectional": False, "projection_clip": 0.1},
         {"bidirectional": False, "num_hidden_layers": 3, "projection_clip": None, "use_skip_connections": False},
     ):
         model = new_model(**changes)
+        if changes.get("cell_size", 0) > 1000:
+            for parameter in model.bilm.parameters():
+                parameter.data.mul_(0.2)
         assert_equal_to_reference(model, batch)
         assert "test" in model.engine
     assert fast_native_elmo.native() is library
@@ -104,6 +108,24 @@ def test_a_cell_that_does_not_fit_the_vectors_takes_the_other_way(tmp_path, batc
     model = new_model(cell_size=33)
     assert_equal_to_reference(model, batch)
     assert "test" not in model.engine
+
+
+@needs_compiler
+def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch):
+    library, seen = loader.Library(built(tmp_path), "test"), []
+    real = library.layer
+    library.layer = lambda *given: seen.append(given[8]) or real(*given)
+    fast_native_elmo.set_native(lambda: library)
+    model = new_model()
+    outputs(model, batch)
+    calls = len(seen)
+    assert calls > 3  # three of them are the check
+    monkeypatch.setattr(fast_native_elmo, "LARGE", 100)
+    assert_equal_to_reference(model, batch)
+    assert len(seen) == calls and "for up to 2 texts" in model.engine
+    few = {name: value[:2] for name, value in batch.items()}
+    assert_equal_to_reference(model, few)
+    assert len(seen) > calls
 
 
 @needs_compiler
