@@ -31,6 +31,8 @@ def make_on_ray(spec: MakerSpec, windows: Iterable[Window], address: str | None,
     # Ray leaves a token in the home directory otherwise.
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Its workers would stand behind everything else that runs: as tasks of a user they are no less than processes are.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
     except ImportError:
