@@ -5,12 +5,12 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
 from .making import Made, MakerSpec, PartMaker, fingerprint, load_embedder, remove_states
+from .outcome import Outcome
 from .parts import BrokenPart, part_name, remove_leftovers
 from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_parts, read_settings, write_settings
 from .wanted import Wanted
@@ -22,29 +22,6 @@ LAYOUTS = ("bilm-hdf5", "allennlp-hdf5")
 NUMPY_DTYPES = ("float32", "float16")
 # Each process has a model of its own: more than these are made only if asked for.
 MOST_PROCESSES = 4
-
-
-@dataclass
-class Outcome:
-    """What a run did.
-
-    Args:
-        parts: of the whole corpus, as far as this run knows.
-        here: those that were there before.
-        made: those that this run made.
-        sentences, words: of the parts that it made.
-        expected: sentences of all parts that it has to make; None where the input can be read but once.
-        finished: all parts are there and store.json says so.
-    """
-
-    parts: int = 0
-    here: int = 0
-    made: int = 0
-    sentences: int = 0
-    words: int = 0
-    expected: int | None = None
-    finished: bool = False
-    _sizes: list[int] = field(default_factory=list, repr=False)
 
 
 def embed_corpus(

@@ -17,7 +17,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .corpus import Outcome
+from .outcome import Outcome
 from .parts import BrokenPart, put_in_place
 from .store import EmbeddingStore, PartStore, check_settings
 from .windows import Window

@@ -151,19 +151,6 @@ class PartStore(EmbeddingStore):
         return self._open[part]
 
 
-def open_store(path: str | os.PathLike) -> EmbeddingStore:
-    """Opens a store of vectors for reading: a folder that `elmo-hf embed` made, or an HDF5 file of its layouts, of
-    bilm-tf or of AllenNLP."""
-    path = Path(path)
-    if path.is_dir():
-        return PartStore(path)
-    if not path.exists():
-        raise ValueError(f"{path} does not exist; accepted are a folder or an HDF5 file of vectors.")
-    from .hdf5_layouts import Hdf5Store
-
-    return Hdf5Store(path)
-
-
 def read_settings(folder: Path) -> dict[str, Any]:
     """What store.json says."""
     path = folder / SETTINGS
