@@ -30,15 +30,15 @@ PAIRS = (
 )
 NEIGHBOURS_OF = ("The children *play* in the park .", "The *play* was written by a young poet .")
 SUBSTITUTES_FOR = (
-    "The doctor gave the *patient* some medicine .",
-    "He drank a cup of *coffee* and went back to work .",
-    "The train *arrived* at the station .",
+    "She opened the *door* and went out .",
+    "I drink a cup of *coffee* every morning .",
+    "My *mother* is a teacher .",
 )
 # The marked word does not belong; whether the model finds it is for the model to say.
 ODD = (
     "She poured some milk into her *piano* and drank it .",
     "He put on his hat , his coat and his *river* .",
-    "The king and the *onion* ruled the country together .",
+    "The king and the *window* ruled the country together .",
 )
 NUM_NEIGHBOURS, NUM_SUBSTITUTES = 5, 8
 WIDTH = 80
@@ -154,10 +154,12 @@ def _substitutes(scorer: ElmoScorer) -> Iterator[str]:
 def _odd(scorer: ElmoScorer) -> Iterator[str]:
     for one in map(Marked.of, ODD):
         score = scorer.score([one.sentence.split()], is_split_into_words=True)[0]
-        bits = -score.both[1:-1] / math.log(2)
-        found = int(bits.argmax())
+        bits, unknown = -score.both[1:-1] / math.log(2), score.unknown[1:-1]
+        # Of a word that the vocabulary lacks the model only says how likely any such word is.
+        found = int(np.where(unknown, -np.inf, bits).argmax())
         yield f"{Marked(one.sentence, found)!s:<60}{bits[found]:>5.1f} bits  {'hit' if found == one.place else 'miss'}"
-        yield "  " + "  ".join(f"{word} {value:.0f}" for word, value in zip(one.sentence.split(), bits, strict=True))
+        words = zip(one.sentence.split(), bits, unknown, strict=True)
+        yield "  " + "  ".join(f"{word} {'?' if missing else f'{value:.0f}'}" for word, value, missing in words)
 
 
 def _senses(reader: Reader) -> Iterator[str]:

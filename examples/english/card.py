@@ -32,8 +32,8 @@ CONTENTS = {
     "perplexity": "`examples/english/evaluate.py english text --wikitext test.txt.gz -o measured/perplexity.json`",
     "kneser_ney": "`benchmarks/kneser_ney.py english text --wikitext test.txt.gz -o measured/kneser_ney.json`",
     "senses": "`examples/english/senses.py english -o measured/senses.json`",
-    "pos": "`examples/tasks/pos.py DATA --sentences 3000 -o measured/pos.json`",
-    "ner": "`examples/tasks/ner.py DATA -o measured/ner.json`",
+    "pos": "`examples/tasks/tagging.py pos DATA --sentences 3000 -o measured/pos.json`",
+    "ner": "`examples/tasks/tagging.py ner DATA -o measured/ner.json`",
 }
 
 

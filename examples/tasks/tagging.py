@@ -1,4 +1,13 @@
-"""What the recipes for labels of words share: inputs to compare, one run of the Trainer, and the table."""
+"""What a linear layer reads: ELMo frozen or tuned, its layer 0, or a biLM of random weights, side by side.
+
+    python examples/tasks/tagging.py pos DATA --sentences 3000 -o pos.json
+    python examples/tasks/tagging.py ner DATA -o ner.json
+
+pos: UD English-EWT, UPOS; DATA holds en_ewt-ud-{train,test}.conllu.gz
+(https://universaldependencies.org, CC BY-SA 4.0).
+ner: WNUT17, whose test entities were never seen; DATA holds wnut17train.conll and emerging.test.annotated
+(https://github.com/leondz/emerging_entities_17, CC BY 4.0).
+"""
 
 import argparse
 import json
@@ -22,7 +31,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from elmo_hf import ElmoForTokenClassification, encode_words, label_names
+from elmo_hf import ElmoForTokenClassification, encode_words, entity_metrics, label_names, read_conll, read_conllu
 from elmo_hf.bundled import find_model
 
 
@@ -50,14 +59,41 @@ INPUTS = {
 }
 
 
-def arguments(description: str, epochs: int) -> argparse.Namespace:
-    """What every recipe can be told on the command line."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+def read_pos(folder: Path) -> Data:
+    """Sentences with their UPOS tags."""
+    train, test = (read_conllu(folder / f"en_ewt-ud-{part}.conllu.gz") for part in ("train", "test"))
+    return Data(train.rename_column("upos", "labels"), test.rename_column("upos", "labels"))
+
+
+def read_ner(folder: Path) -> Data:
+    """Sentences with their entities."""
+    names = ("wnut17train.conll", "emerging.test.annotated")
+    return Data(*(read_conll(folder / name, separator="\t") for name in names))
+
+
+def accuracy(labels: list[str]) -> Callable:
+    """The share of words with the right label."""
+
+    def compute(prediction: Any) -> dict[str, float]:
+        logits, gold = prediction  # (N, T, num_labels), (N, T)
+        return {"accuracy": float((logits.argmax(-1) == gold)[gold != -100].mean())}
+
+    return compute
+
+
+# Of each task: its reader, its metrics, and which of these the table shows.
+TASKS = {"pos": (read_pos, accuracy, "accuracy"), "ner": (read_ner, entity_metrics, "f1")}
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
     parser.add_argument("data", type=Path, help="The folder of the annotated files.")
     parser.add_argument("--model", default="english", help="A folder, a repository of the Hub, or english.")
     parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS), help="Rows of the table.")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="A run for each.")
-    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--sentences", type=int, help="Train on so many sentences, the first; not given: on all.")
     parser.add_argument("-o", "--output", type=Path, help="JSON; runs that it holds already are not run again.")
@@ -166,3 +202,9 @@ def table(results: dict[str, Any]) -> str:
         spread = f"{min(values):.2f} - {max(values):.2f}"
         lines.append(f"| {name} | {statistics.mean(values):.2f} | {spread} | {len(values)} |")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    given = arguments()
+    read, metrics, score = TASKS[given.task]
+    compare(given, read(given.data), metrics, score)
