@@ -8,12 +8,15 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+import torch
 import transformers
 from golden_files import GOLDEN, SHARED_FIXTURES, TESTS
+from unfilled_memory import fill_what_is_made_empty
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, cli, conversion
 
 transformers.utils.logging.disable_progress_bar()
+fill_what_is_made_empty(torch)
 
 
 @pytest.fixture(params=GOLDEN)

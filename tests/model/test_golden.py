@@ -59,7 +59,7 @@ def test_every_single_step_is_that_of_bilm(golden, mode, converted):
 @modes
 def test_verify_reproduces_the_originals_state_handling(golden, mode, converted, tmp_path):
     if golden.expands_rounding:
-        return
+        pytest.skip(f"{golden.name} expands differences in rounding; its single steps are compared above")
     with h5py.File(tmp_path / "expected.hdf5", "w") as file:
         for number in range(len(golden.sentences)):
             file[str(number)] = golden.expected_layers(mode, number)
