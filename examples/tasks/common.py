@@ -1,6 +1,7 @@
 """What the recipes share: their options, the model with its inputs, the Trainer."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +9,31 @@ import torch
 from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
 
 from elmo_hf import ElmoTokenizer, read_word_vectors
+from elmo_hf.bundled import find_model
 
 # Where ELMo joins the network: what the rows of the table are called.
 PLACES = {"none": [], "input": ["input"], "output": ["output"], "both": ["input", "output"]}
 
+MODEL = "an ELMo: a folder, a name on the Hub, or english for the one that comes with the package"
 
-def options(description: str, epochs: float, batch_size: int = 32, lr: float = 1e-3) -> argparse.ArgumentParser:
+
+def folder_of(model: str) -> str:
+    """What transformers loads for a model's name."""
+    found, surprise = find_model(model)
+    if surprise:
+        print(surprise, file=sys.stderr)
+    return found
+
+
+def options(
+    description: str, epochs: float, batch_size: int = 32, lr: float = 1e-3, places: tuple[str, ...] = tuple(PLACES)
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--train", required=True, help="the file to train on")
     parser.add_argument("--test", required=True, help="the file to score")
-    parser.add_argument("--model", required=True, help="an ELMo: a folder or a name on the Hub")
+    parser.add_argument("--model", type=folder_of, default="english", help=MODEL)
     parser.add_argument("--vectors", help="word vectors, GloVe's or word2vec's text, to put beside ELMo")
-    parser.add_argument("--elmo", choices=PLACES, default="input", help="where ELMo joins the network")
+    parser.add_argument("--elmo", choices=places, default="input", help="where ELMo joins the network")
     parser.add_argument("--preset", choices=["paper", "small"], default="small", help="sizes of the network")
     parser.add_argument("--output", default="task-model", help="the folder for checkpoints and the model")
     parser.add_argument("--limit", type=int, help="train on so many examples only")

@@ -12,7 +12,7 @@ def accuracy(prediction):
 
 
 def main(arguments=None):
-    args = options(__doc__, epochs=3, lr=0.005).parse_args(arguments)
+    args = options(__doc__, epochs=3, lr=0.005, places=("none", "input")).parse_args(arguments)
     args.preset = "paper"  # a linear layer has one size
     data, test = limited(read_conllu(args.train), args.limit), limited(read_conllu(args.test), args.test_limit)
     words = {word for sentences in (data, test) for tokens in sentences["tokens"] for word in tokens}

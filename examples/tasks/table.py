@@ -11,7 +11,7 @@ import shutil
 import statistics
 from pathlib import Path
 
-from common import PLACES
+from common import MODEL, PLACES
 
 # The recipe, its score, its files under the data folder, what the paper gained, and the options of a usual run.
 TASKS = {
@@ -21,14 +21,14 @@ TASKS = {
     "inference": ("accuracy", "nli/snli_dev.jsonl.gz", "nli/snli_test.jsonl.gz", 0.7, ["--epochs", "5"]),
     "srl": ("f1", "srl/ewt_srl.train.jsonl.gz", "srl/ewt_srl.test.jsonl.gz", 3.2, ["--limit", "8000"]),
     "questions": ("f1", "qa/squad2_dev_half.json.gz", "qa/xquad.en.json.gz", 4.7, []),
-    "coreference": ("conll", "coref/train.txt", "coref/test.txt", 3.2, ["--epochs", "5"]),
+    "coreference": ("conll", "coref/litbank_conll.tar.xz", "coref/litbank_conll.tar.xz", 3.2, ["--epochs", "5"]),
 }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, help="the folder of the tasks' data")
-    parser.add_argument("--model", required=True, help="an ELMo: a folder or a name on the Hub")
+    parser.add_argument("--model", default="english", help=MODEL)
     parser.add_argument("--vectors", help="word vectors; without them there is no row without ELMo")
     parser.add_argument("--output", required=True, type=Path, help="the folder for results and checkpoints")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="some of the tasks")

@@ -1,9 +1,11 @@
 """The recipes: one is run, stopped results are kept, every one says what it takes."""
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+import tarfile
 
 import numpy as np
 import pytest
@@ -50,6 +52,70 @@ def test_the_table_is_filled_cell_by_cell_and_goes_on_where_it_stopped(root, tmp
     assert (tmp_path / "out" / "ner.none.1.json").stat().st_mtime_ns == done["ner.none.1.json"]
     code, _, complaint = run(root, *table, "--elmo", "none", "--options", "--epochs 2")
     assert code == 1 and "accepted are the same options, or another --output" in complaint
+
+
+@pytest.fixture
+def recipes(root, monkeypatch):
+    """Modules of the recipes, by their names; forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(root / "examples" / "tasks")
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if (root / "examples" / "tasks" / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def test_coreference_scores_every_tenth_file_of_a_folder_or_an_archive(recipes, tmp_path):
+    read, folder = recipes("coreference").read, tmp_path / "files"
+    folder.mkdir()
+    for number in range(30):
+        text = f"#begin document (d{number}); part 0\nd{number} 0 0 Ann (0)\n\n#end document\n"
+        (folder / f"{number}_novel.conll").write_text(text)
+    with tarfile.open(tmp_path / "files.tar.xz", "w:xz") as archive:
+        archive.add(folder, arcname=".")
+    for place in (folder, tmp_path / "files.tar.xz"):
+        train, test = read(place, place)
+        assert [one.name for one in test] == [f"d{number}" for number in range(0, 30, 3)]
+        assert [one.name for one in train] == [f"d{number}" for number in range(30) if number % 3]
+    (tmp_path / "list.txt").write_text("files/7_novel.conll files/5_novel.conll")
+    train, test = read(folder, tmp_path / "list.txt")
+    assert len(train) == 30 and [one.name for one in test] == ["d5", "d7"]
+    with pytest.raises(SystemExit, match="holds no file whose name ends in conll"):
+        read(folder, tmp_path)
+
+
+def test_coreference_is_scored_on_novels_that_the_bundled_model_has_not_read(recipes, root):
+    litbank = root.parent / "shared" / "data" / "coref" / "litbank_conll.tar.xz"
+    if not litbank.exists():
+        pytest.skip("LitBank's coreference is not here.")
+    text = json.loads((root / "examples" / "english" / "measured" / "text.json").read_text(encoding="utf-8"))
+    train, test = recipes("coreference").read(litbank, litbank)
+    assert {f"{one.name}.conll" for one in test} == set(text["novels_left_out"])
+    assert len(train) == 90
+
+
+def test_a_linear_layer_is_told_what_it_cannot_do(recipes, capsys):
+    with pytest.raises(SystemExit):
+        recipes("pos").main(["--train", "a", "--test", "b", "--elmo", "both"])
+    assert "invalid choice: 'both'" in capsys.readouterr().err
+
+
+def test_what_a_linear_layer_reads_is_compared_with_and_without_elmo(recipes, tmp_path, monkeypatch):
+    small(ElmoModel).save_pretrained(tmp_path / "elmo")
+    ElmoTokenizer().save_pretrained(tmp_path / "elmo")
+    for name in ("wnut17train.conll", "emerging.test.annotated"):
+        (tmp_path / name).write_text("Rome\tB-LOC\nburns\tO\n\nAnn\tB-PER\nsleeps\tO\n\n" * 4)
+    tagging = recipes("tagging")
+    names = ["random biLM, frozen", "ELMo, tuned"]
+    command = ["tagging.py", "ner", tmp_path, "--model", tmp_path / "elmo", "-o", tmp_path / "ner.json"]
+    command += ["--inputs", *names, "--seeds", "0", "1", "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", [str(one) for one in command])
+    read, metrics, score = tagging.TASKS["ner"]
+    tagging.compare(tagging.arguments(), read(tmp_path), metrics, score)
+    found = json.loads((tmp_path / "ner.json").read_text())
+    assert found["sentences"] == 8 and {name: [*runs] for name, runs in found["scores"].items()} == {
+        name: ["0", "1"] for name in names
+    }
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
