@@ -1,5 +1,9 @@
-"""What the layers know: similarity, surprise, neighbours, probes, senses, layer weights. Plots take matplotlib."""
+"""What the layers know: similarity, surprise, neighbours, probes, senses, layer weights, sample efficiency.
 
+Plots take matplotlib.
+"""
+
+from .efficiency import Efficiency, EfficiencyRun, efficiency
 from .findings import Finding
 from .neighbour_index import NeighbourIndex
 from .neighbours import Neighbour, Neighbours, neighbours
@@ -12,6 +16,8 @@ from .vectors import LayerReader
 from .weights import MixWeights, mix_weights
 
 __all__ = [
+    "Efficiency",
+    "EfficiencyRun",
     "Finding",
     "LayerReader",
     "MixWeights",
@@ -27,6 +33,7 @@ __all__ = [
     "SentenceSimilarity",
     "Surprise",
     "WordSimilarity",
+    "efficiency",
     "mix_weights",
     "neighbours",
     "probe",

@@ -143,6 +143,36 @@ def points(path: str | os.PathLike, names: Sequence[str], groups: Mapping[str, S
     save(figure, path)
 
 
+def curves(path: str | os.PathLike, lines: Mapping[str, Mapping[float, Sequence[float]]], x_title: str, y_title: str):
+    """Lines through the means of several numbers at each place of a logarithmic axis; bars from least to greatest."""
+    figure = new_figure(4.5)
+    axis = figure.subplots()
+    for number, (name, values) in enumerate(lines.items()):
+        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        means = np.array([np.mean(some) for some in values.values()])
+        low, high = (np.array([end(some) for some in values.values()]) for end in (min, max))
+        axis.errorbar(list(values), means, np.stack([means - low, high - means]), label=name, capsize=3, **look)
+    axis.set_xscale("log")
+    ticks = _apart(sorted({place for values in lines.values() for place in values}))
+    axis.set_xticks(ticks, [f"{tick:.2g}" if tick < 10 else f"{tick:.0f}" for tick in ticks])
+    axis.set_xticks([], minor=True)
+    axis.set_xlabel(x_title)
+    axis.set_ylabel(_shortened([y_title])[0])
+    axis.grid(alpha=0.3)
+    axis.legend(loc="best", fontsize=10)
+    save(figure, path)
+
+
+def _apart(ticks: Sequence[float]) -> list[float]:
+    """Those of positive numbers whose labels do not overlap on a logarithmic axis; the last one is kept."""
+    least = 0.06 * np.log(ticks[-1] / ticks[0])
+    kept = [ticks[-1]]
+    for tick in reversed(ticks[:-1]):
+        if np.log(kept[-1] / tick) >= least:
+            kept.append(tick)
+    return kept[::-1]
+
+
 def _write_numbers(axis: Any, values: np.ndarray, limits: tuple[float, float], font: int, form: str = "{:.2f}"):
     middle = (limits[0] + limits[1]) / 2
     for row, column in np.ndindex(values.shape):

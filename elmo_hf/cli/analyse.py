@@ -258,6 +258,55 @@ def weights(
     _show(mix_weights(models), plot, json)
 
 
+@analyse.command(no_args_is_help=True)
+def efficiency(
+    model: AnyModel,
+    recipe: Annotated[Path, typer.Argument(help="A script that trains and scores, as those of examples/tasks.")],
+    train: Annotated[str, typer.Argument(help="What the recipe trains on.")],
+    test: Annotated[str, typer.Argument(help="What it scores.")],
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", "-o", help="A new folder, or one to go on with after an interruption.")
+    ],
+    word_vectors: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="GloVe's or word2vec's text: the input without ELMo, and beside it."),
+    ] = None,
+    size: Annotated[
+        list[str], typer.Option(help="A number of training examples or a share; may be given several times.")
+    ] = ("1%", "10%", "100%"),
+    elmo: Annotated[
+        list[str], typer.Option(help="Where ELMo joins the network: none, input, output, both; several times too.")
+    ] = ("none", "input"),
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
+    score: Annotated[
+        str | None, typer.Option(help="Which of the recipe's scores. Not given: its first.", show_default=False)
+    ] = None,
+    options: Annotated[str, typer.Option(help="More options for the recipe, in quotes.", show_default=False)] = "",
+    plot: Plot = None,
+    json: Json = None,
+):
+    """A task's score against the share of its training data, with and without ELMo.
+
+    Example: elmo-hf analyse efficiency english pos.py train.conllu test.conllu -o kept --word-vectors glove.txt
+
+    Every run is a process of its own, and its result is kept: the same command goes on where it was interrupted, and
+    one with more sizes or seeds runs only what is new. With the same --epochs, less data also means fewer steps of
+    training: --options "--steps 500" gives every size the same.
+    """
+    import shlex
+
+    from elmo_hf.analysis import efficiency as measure
+
+    _check(plot, json)
+    report = lambda text: typer.echo(text, err=True)  # noqa: E731
+    found = measure(
+        *(recipe, model, train, test, output_dir, word_vectors, size, elmo, range(1, seeds + 1), score),
+        shlex.split(options),
+        report,
+    )
+    _show(found, plot, json)
+
+
 def _stem(path: Path) -> str:
     return path.name.partition(".")[0]
 

@@ -1,6 +1,7 @@
 """What the recipes share: their options, the model with its inputs, the Trainer."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,18 +37,34 @@ def options(
     parser.add_argument("--elmo", choices=places, default="input", help="where ELMo joins the network")
     parser.add_argument("--preset", choices=["paper", "small"], default="small", help="sizes of the network")
     parser.add_argument("--output", default="task-model", help="the folder for checkpoints and the model")
-    parser.add_argument("--limit", type=int, help="train on so many examples only")
+    parser.add_argument("--json", type=Path, help="write scores, layer weights and the number of examples here")
+    parser.add_argument("--limit", type=limit, help="train on so many examples only, or on a share, as 10%%")
     parser.add_argument("--test-limit", type=int, help="score so many examples only")
     parser.add_argument("--epochs", type=float, default=epochs, help="passes over the training data")
+    parser.add_argument("--steps", type=int, help="in place of epochs, so many steps")
     parser.add_argument("--batch-size", type=int, default=batch_size, help="examples in a batch")
     parser.add_argument("--lr", type=float, default=lr, help="learning rate")
     parser.add_argument("--seed", type=int, default=1, help="of the weights and the order")
     return parser
 
 
-def limited(dataset: Any, most: int | None, seed: int = 0) -> Any:
-    """A random part of a dataset, the same for every run."""
+def limit(text: str) -> int | float:
+    """A number of examples, or a share of them: what ends with a percent sign is a fraction of 1."""
+    return float(text[:-1]) / 100 if text.endswith("%") else int(text)
+
+
+def limited(dataset: Any, most: int | float | None, seed: int = 0) -> Any:
+    """A random part of a dataset, the same for every run; a smaller part lies in a greater one."""
+    if isinstance(most, float):
+        most = max(1, round(most * len(dataset)))
     return dataset if most is None or most >= len(dataset) else dataset.shuffle(seed=seed).select(range(most))
+
+
+def training_part(args: argparse.Namespace, dataset: Any) -> Any:
+    """What `--limit` leaves of the training data; `result` tells how much that is."""
+    part = limited(dataset, args.limit)
+    args.examples = {"examples": len(part), "of": len(dataset)}
+    return part
 
 
 def load(args: argparse.Namespace, model_class: Any, head: str, words: set[str], labels: list[str] | None = None):
@@ -81,6 +98,7 @@ def train(
     arguments = TrainingArguments(
         args.output,
         num_train_epochs=args.epochs,
+        max_steps=args.steps or -1,
         per_device_train_batch_size=args.batch_size,
         per_device_eval_batch_size=64,
         save_total_limit=1,
@@ -110,7 +128,7 @@ def train(
 
 
 def result(args: argparse.Namespace, model: Any, **scores: float) -> dict[str, Any]:
-    """Prints the scores and what the mixes have learned, and returns both."""
+    """Prints the scores and what the mixes have learned, writes them to `--json`, and returns both."""
     used = {"elmo.scalar_mix": "input", "output_mix": "output"}
     weights = {
         used[name]: [round(weight, 3) for weight in values.tolist()]
@@ -118,4 +136,7 @@ def result(args: argparse.Namespace, model: Any, **scores: float) -> dict[str, A
         if used[name] in model.head_settings.elmo_at
     }
     print("  ".join(f"{name} {value:.2f}" for name, value in scores.items()), "| layer weights:", weights or "no ELMo")
-    return {"scores": scores, "weights": weights}
+    found = {"scores": scores, "weights": weights}
+    if args.json:
+        args.json.write_text(json.dumps({**found, **args.examples}) + "\n", encoding="utf-8")
+    return found

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from common import limited, load, options, result, train
+from common import load, options, result, train, training_part
 from datasets import Dataset
 
 from elmo_hf import ElmoForCoreference
@@ -70,7 +70,7 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     documents = read(args.train, args.test)
     data, test = ([part for document in some for part in parts_of(document, args.sentences)] for some in documents)
-    data = [data[n] for n in limited(Dataset.from_dict({"n": range(len(data))}), args.limit)["n"]]
+    data = [data[n] for n in training_part(args, Dataset.from_dict({"n": range(len(data))}))["n"]]
     test = test[: args.test_limit]
     words = {word for part in (*data, *test) for sentence in part.sentences for word in sentence}
     model, tokenizer = load(args, ElmoForCoreference, "spans", words)

@@ -1,6 +1,6 @@
 """Inference: ESIM on JSON lines of SNLI. Prints accuracy."""
 
-from common import limited, load, options, result, train
+from common import limited, load, options, result, train, training_part
 from sentiment import accuracy
 from transformers import DataCollatorWithPadding
 
@@ -10,7 +10,7 @@ from elmo_hf.text.sentences import INFERENCES, read_snli
 
 def main(arguments=None):
     args = options(__doc__, epochs=5).parse_args(arguments)
-    data, test = limited(read_snli(args.train), args.limit), limited(read_snli(args.test), args.test_limit)
+    data, test = training_part(args, read_snli(args.train)), limited(read_snli(args.test), args.test_limit)
     words = {
         w for pairs in (data, test) for side in ("premise", "hypothesis") for text in pairs[side] for w in text.split()
     }

@@ -3,7 +3,7 @@
 Articles that the training file has too are left out of the test.
 """
 
-from common import limited, load, options, result, train
+from common import limited, load, options, result, train, training_part
 from transformers import DataCollatorWithPadding
 
 from elmo_hf import ElmoForQuestionAnswering, ElmoTokenizer
@@ -15,7 +15,7 @@ def main(arguments=None):
     parser.add_argument("--max-length", type=int, default=300, help="positions of a question and its passage")
     args = parser.parse_args(arguments)
     data, test = read_squad(args.train), read_squad(args.test)
-    data = limited(data.filter(lambda row: bool(row["answers"])), args.limit)
+    data = training_part(args, data.filter(lambda row: bool(row["answers"])))
     contexts = set(data["context"])
     test = limited(test.filter(lambda row: row["answers"] and row["context"] not in contexts), args.test_limit)
     split = ElmoTokenizer.from_pretrained(args.model).split
