@@ -62,6 +62,20 @@ def convert(
 
     Returns:
         The model, as it was saved.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoModel
+    >>> from elmo_hf.conversion import convert, export
+    >>> model, original, converted = (tempfile.mkdtemp() for _ in range(3))
+    >>> ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)).save_pretrained(model)
+    >>> options, weights = export(model, original)
+    >>> convert(options, weights, output_dir=converted, splitting="whitespace").config.hidden_size
+    16
+
+    ```
     """
     given_card = {"language": _one_line("language", language), "license": _one_line("license", license)}
     if push_to is not None:
@@ -97,7 +111,16 @@ def convert(
 
 
 def push(folder: str | os.PathLike, repo_id: str):
-    """Pushes a converted folder, model and tokenizer, to a repository of the Hub."""
+    """Pushes a converted folder, model and tokenizer, to a repository of the Hub.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.conversion import push
+    >>> push("my-elmo", "me/my-elmo")  # doctest: +SKIP
+
+    ```
+    """
     load(folder).push_to_hub(repo_id)
     ElmoTokenizer.from_pretrained(folder).push_to_hub(repo_id)
 

@@ -42,7 +42,21 @@ TRANSPORT_ERRORS = (OSError, HTTPException, UnicodeError, EOFError)
 
 
 class SourceError(ValueError):
-    """A source of original files that cannot be used; the message says which, why, and what is accepted."""
+    """A source of original files that cannot be used; the message says which, why, and what is accepted.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.conversion import SourceError, open_sources
+    >>> try:
+    ...     with open_sources("no-such-folder"):
+    ...         pass
+    ... except SourceError as error:
+    ...     print("no-such-folder" in str(error))
+    True
+
+    ```
+    """
 
 
 class _Interrupted(Exception):

@@ -43,6 +43,19 @@ def export(
 
     Returns:
         The files written.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoModel
+    >>> from elmo_hf.conversion import export
+    >>> model, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
+    >>> ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)).save_pretrained(model)
+    >>> [path.name for path in export(model, folder)]
+    ['options.json', 'weights.hdf5']
+
+    ```
     """
     if format not in FORMATS_OUT:
         raise ValueError(f"`format` is {format!r}; accepted are {' and '.join(FORMATS_OUT)}.")

@@ -42,7 +42,19 @@ LARGEST_DESCRIPTION = 16 << 20
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files of one original model, all on this machine."""
+    """The files of one original model, all on this machine.
+
+    Example:
+
+    ```python
+    >>> from pathlib import Path
+    >>> from elmo_hf.conversion import SourceFiles
+    >>> files = SourceFiles(Path("options.json"), Path("weights.hdf5"))
+    >>> files.weights.name, files.vocabulary
+    ('weights.hdf5', None)
+
+    ```
+    """
 
     options: Path
     weights: Path

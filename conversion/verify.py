@@ -19,7 +19,22 @@ from .hdf5 import open_weights
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome: what was compared, over how many sentences and words, and how far it was off at most."""
+    """The outcome: what was compared, over how many sentences and words, and how far it was off at most.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.conversion import Verification
+    >>> found = Verification({"layer 0": 1e-7, "layer 1": 3e-7}, sentences=2, words=9)
+    >>> found.largest
+    3e-07
+    >>> print(found)
+    largest difference over 2 sentences, 9 words:
+    layer 0  1.00e-07
+    layer 1  3.00e-07
+
+    ```
+    """
 
     differences: dict[str, float]
     sentences: int
@@ -52,6 +67,22 @@ def verify(
             of words.
         batch_size: sentences that the original ran at once. It carried its state from batch to batch.
         stateless: the dump was made without carried state.
+
+    Example:
+
+    ```python
+    >>> import h5py, tempfile, torch
+    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+    >>> from elmo_hf.conversion import verify
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)).eval()
+    >>> tokenizer, dumped = ElmoTokenizer(), tempfile.mkdtemp() + "/dumped.hdf5"
+    >>> batch = tokenizer([["It", "rains"]], is_split_into_words=True, return_tensors="pt")
+    >>> with h5py.File(dumped, "w") as file, torch.inference_mode():
+    ...     file["0"] = torch.cat(model(**batch, output_hidden_states=True).hidden_states)[:, 1:-1].numpy()
+    >>> verify(model, dumped, [["It", "rains"]], tokenizer=tokenizer).largest < 1e-6
+    True
+
+    ```
     """
     if isinstance(model, (str, os.PathLike)):
         tokenizer = ElmoTokenizer.from_pretrained(model)

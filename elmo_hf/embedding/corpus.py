@@ -69,6 +69,19 @@ def embed_corpus(
         device: as `"cuda"`; not given, a GPU if there is one.
         progress: called after each part.
         arguments: what any `from_pretrained` takes, as `revision`.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoModel, ElmoTokenizer, embed_corpus, open_store
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
+    >>> folder = tempfile.mkdtemp() + "/vectors"
+    >>> _ = embed_corpus(ElmoEmbedder(model, ElmoTokenizer()), ["It rains.", "Yes"], folder, pooling="mean")
+    >>> open_store(folder)[0].shape
+    (16,)
+
+    ```
     """
     layout = None if format in FORMATS else format
     _check(format, dtype, stateful, batch_tokens, batch_size, part_sentences, part_characters, processes, shard, ray)

@@ -24,6 +24,19 @@ def open_store(path: str | os.PathLike) -> EmbeddingStore:
     [(3, 16), (1, 16)]
 
     ```
+
+    Example:
+
+    ```python
+    >>> import h5py, numpy, tempfile
+    >>> from elmo_hf import open_store
+    >>> path = tempfile.mkdtemp() + "/vectors.hdf5"
+    >>> with h5py.File(path, "w") as file:
+    ...     file["0"] = numpy.zeros((3, 2, 16), numpy.float32)
+    >>> open_store(path)[0].shape
+    (3, 2, 16)
+
+    ```
     """
     path = Path(path)
     if path.is_dir():

@@ -26,6 +26,16 @@ class DirectionLoss:
         words: the words among them.
         unknown: the words that the vocabulary does not have; they are predicted as `<UNK>`.
         bytes: UTF-8 bytes of the text, with the spaces and one line end for each sentence.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import DirectionLoss
+    >>> found = DirectionLoss(nll=8.0, tokens=4, words=3, unknown=1, bytes=16)
+    >>> found.loss, found.loss_per_byte, round(found.perplexity, 3)
+    (2.0, 0.5, 7.389)
+
+    ```
     """
 
     nll: float = 0.0
@@ -72,6 +82,16 @@ class Perplexity:
         sentences: how many were read.
         streams, window: as given; None if each sentence was read by itself.
         dropped: tokens at the end of the text that did not fill all streams and so were not predicted.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import DirectionLoss, Perplexity
+    >>> found = Perplexity(DirectionLoss(8.0, 4, 3, 0, 16), DirectionLoss(4.0, 4, 3, 0, 16), sentences=1)
+    >>> found.loss, round(found.forward.perplexity, 2), round(found.perplexity, 2)
+    (1.5, 7.39, 4.48)
+
+    ```
     """
 
     forward: DirectionLoss

@@ -32,6 +32,18 @@ class SentenceScore:
         forward: of each token given all before it; 0 for `<S>`, which is given.
         backward: of each token given all after it; 0 for `</S>`, which is given. None if the model only reads forward.
         unknown: which tokens the vocabulary does not have. They are scored as `<UNK>`.
+
+    Example:
+
+    ```python
+    >>> import numpy as np
+    >>> from elmo_hf import SentenceScore
+    >>> forward, backward = np.array([0.0, -2.0, -1.0]), np.array([-3.0, -4.0, 0.0])
+    >>> score = SentenceScore(["<S>", "Yes", "</S>"], forward, backward, np.array([False, False, False]))
+    >>> score.both.tolist(), float(score.forward.sum())
+    ([-1.5, -3.0, -0.5], -3.0)
+
+    ```
     """
 
     tokens: list[str]
@@ -46,7 +58,18 @@ class SentenceScore:
 
 
 class Prediction(NamedTuple):
-    """A proposed word and its log probability; for a substitute also that of each direction by itself."""
+    """A proposed word and its log probability; for a substitute also that of each direction by itself.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import Prediction
+    >>> best = max([Prediction("cat", -1.5), Prediction("dog", -0.5)], key=lambda one: one.score)
+    >>> best.word, best.forward
+    ('dog', None)
+
+    ```
+    """
 
     word: str
     score: float

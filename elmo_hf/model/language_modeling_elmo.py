@@ -26,6 +26,22 @@ class ElmoForPreTrainingOutput(ModelOutput):
         forward_loss, backward_loss: those means; the exponential of one is that direction's perplexity.
         forward_logits, backward_logits: (B, T, vocab_size), on request only.
         past_states: the states after the last token, with `use_cache=True` or when states were handed in.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForPreTrainingOutput, ElmoTokenizer
+    >>> words = ["<S>", "</S>", "<UNK>", "cats"]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
+    >>> batch = ElmoTokenizer(word_vocabulary=words)("cats", return_tensors="pt")
+    >>> output = ElmoForPreTraining(config)(**batch, labels=torch.tensor([[0, 3, 1]]))
+    >>> isinstance(output, ElmoForPreTrainingOutput), output.forward_logits
+    (True, None)
+    >>> bool(torch.isclose(output.loss, (output.forward_loss + output.backward_loss) / 2))
+    True
+
+    ```
     """
 
     loss: torch.FloatTensor | None = None

@@ -32,6 +32,17 @@ class ElmoModelOutput(ModelOutput):
         hidden_states: on request, the layers themselves, the token vectors first: L + 1 times (B, T, hidden_size).
         past_states: with `use_cache=True`, or when states were handed in: the states after the last token, to hand to
             the next call that goes on with the text.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoModelOutput, ElmoTokenizer
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
+    >>> output = model(**ElmoTokenizer()("It rains", return_tensors="pt"), use_cache=True)
+    >>> isinstance(output, ElmoModelOutput), output.hidden_states, list(output)
+    (True, None, ['last_hidden_state', 'past_states'])
+
+    ```
     """
 
     last_hidden_state: torch.FloatTensor | None = None

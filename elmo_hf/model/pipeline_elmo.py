@@ -58,7 +58,21 @@ class ElmoPipeline(Pipeline):
 
 
 class ElmoTextClassificationPipeline(ElmoPipeline, TextClassificationPipeline):
-    """`pipeline("text-classification")` for an ELMo; a pair is `{"text": ..., "text_pair": ...}`."""
+    """`pipeline("text-classification")` for an ELMo; a pair is `{"text": ..., "text_pair": ...}`.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoTokenizer
+    >>> from transformers import pipeline
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, num_labels=2)
+    >>> model = ElmoForSequenceClassification(config)
+    >>> found = pipeline("text-classification", model=model, tokenizer=ElmoTokenizer())("It rains", top_k=None)
+    >>> sorted(one["label"] for one in found), round(sum(one["score"] for one in found), 4)
+    (['LABEL_0', 'LABEL_1'], 1.0)
+
+    ```
+    """
 
 
 @overrides("preprocess", "postprocess", "gather_pre_entities")

@@ -32,7 +32,19 @@ USUAL_KEYWORDS = (*WITHOUT_ATTENTION, "token_type_ids", "use_cache", "num_items_
 
 @overrides("_init_weights", "post_init", "train", "resize_token_embeddings", "save_pretrained", "push_to_hub")
 class ElmoPreTrainedModel(PreTrainedModel):
-    """What every ELMo class shares: initial weights, freezing, saving with a model card."""
+    """What every ELMo class shares: initial weights, freezing, saving with a model card.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoPreTrainedModel
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> model = ElmoForTokenClassification(config)
+    >>> isinstance(model, ElmoPreTrainedModel), model.base_model is model.elmo
+    (True, True)
+
+    ```
+    """
 
     config_class = ElmoConfig
     base_model_prefix = "elmo"

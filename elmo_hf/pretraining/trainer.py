@@ -46,6 +46,25 @@ class ElmoPretrainer(Trainer):
         facts: what a checkpoint says of its run, see `run_facts`.
         rates: the rate of learning by steps, in place of the schedule of `args`.
         clock: counts the time that the run has used, of all its pieces.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from transformers import TrainingArguments
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+    >>> from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows
+    >>> folder, words = tempfile.mkdtemp(), ["<S>", "</S>", "<UNK>", "a", "b"]
+    >>> tokenizer = ElmoTokenizer("whitespace", word_vocabulary=words)
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
+    >>> corpus = Corpus.write(["a b a", "b"] * 10, folder + "/corpus", tokenizer)
+    >>> windows = TrainingWindows(corpus, tokenizer, config, streams=2, unroll_steps=5)
+    >>> args = TrainingArguments(folder, report_to="none", disable_tqdm=True)
+    >>> trainer = ElmoPretrainer(ElmoForPreTraining(config), args, windows, tokenizer, held_out=["a b"])
+    >>> "eval_perplexity" in trainer.evaluate()
+    True
+
+    ```
     """
 
     def __init__(

@@ -80,7 +80,20 @@ def coverage(vocabulary: Sequence[str], corpus: Corpus) -> str:
 
 
 def agreement_with_counts(vocabulary: Sequence[str], corpus: Corpus) -> float:
-    """Rank correlation, from -1 to 1, of the lines with the corpus's counts, over the words that the corpus has."""
+    """Rank correlation, from -1 to 1, of the lines with the corpus's counts, over the words that the corpus has.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoTokenizer
+    >>> from elmo_hf.pretraining import Corpus, agreement_with_counts
+    >>> corpus = Corpus.write(["a a a b b c"], tempfile.mkdtemp() + "/corpus", ElmoTokenizer("whitespace"))
+    >>> [round(agreement_with_counts(["<S>", "</S>", "<UNK>", *words], corpus), 2) for words in ("abc", "bac", "cba")]
+    [1.0, 0.5, -1.0]
+
+    ```
+    """
     counts = line_counts(vocabulary, corpus)
     lines = np.array([n for n, word in enumerate(vocabulary) if word not in SPECIALS and counts[n]], np.int64)
     if len(lines) < 3:
@@ -108,6 +121,19 @@ def unigram_perplexity(lines: Sequence[str] | Sequence[list[str]], tokenizer: El
     """Perplexity of a text under the frequencies of the corpus alone: what a language model has to beat.
 
     Lines are text, or lists of words. A sentence's words and one boundary count, as for a direction of the biLM.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoTokenizer
+    >>> from elmo_hf.pretraining import Corpus, unigram_perplexity
+    >>> tokenizer = ElmoTokenizer("whitespace", word_vocabulary=["<S>", "</S>", "<UNK>", "a", "b"])
+    >>> corpus = Corpus.write(["a a b a", "a b"], tempfile.mkdtemp() + "/corpus", tokenizer)
+    >>> [round(unigram_perplexity([line], tokenizer, corpus), 2) for line in ("a", "b b")]
+    [3.1, 4.0]
+
+    ```
     """
     counts = line_counts(tokenizer.word_vocabulary, corpus) + 1.0  # so that nothing is impossible
     word_lines = tokenizer.word_lines

@@ -83,6 +83,20 @@ class TrainingWindows(torch.utils.data.Dataset):
     """A dataset for sequential sampling: item `window * streams + row` is one row of a window.
 
     An epoch is a pass over the corpus: as many windows as it has predictions for. Rows go on from pass to pass.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoTokenizer
+    >>> from elmo_hf.pretraining import Corpus, TrainingWindows
+    >>> tokenizer = ElmoTokenizer("whitespace", word_vocabulary=["<S>", "</S>", "<UNK>", "a", "b"])
+    >>> corpus = Corpus.write(["a b a", "b"] * 10, tempfile.mkdtemp() + "/corpus", tokenizer)
+    >>> windows = TrainingWindows(corpus, tokenizer, ElmoConfig(vocab_size=5), streams=2, unroll_steps=5)
+    >>> {name: tuple(value.shape) for name, value in windows[0].items()}
+    {'input_ids': (1, 5, 50), 'labels': (1, 5), 'backward_input_ids': (1, 5, 50), 'backward_labels': (1, 5)}
+
+    ```
     """
 
     def __init__(
