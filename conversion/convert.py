@@ -53,8 +53,8 @@ def convert(
         softmax: an HDF5 file with `softmax/W` and `softmax/b`, if the weights do not hold them. With a softmax the
             folder also loads as ElmoForPreTraining.
         mix: which mix of layers becomes the model's own, where a file has several.
-        splitting: how the tokenizer will split raw text, `"moses-en"` or `"whitespace"`. Not given: as the format
-            needs it, else moses-en.
+        splitting: how the tokenizer will split raw text, as ElmoTokenizer's. Not given: as the format needs it, else
+            moses-en.
         language, license: what the model card says, as `"en"` and `"apache-2.0"`.
         push_to: a repository of the Hub to push the result to.
         allow_non_finite: convert weights that are NaN or infinite too, as they are.
@@ -89,11 +89,12 @@ def convert(
                 logger.warning("%s", note)
             names = " and ".join(f"`{_plain(shown(one))}`" for one in sources)
             card = {"origin": f"Converted with elmo_hf from the original files {names}.", **source.card}
+            card["splitting"] = splitting or source.splitting or "moses-en"
             card |= {key: value for key, value in given_card.items() if value is not None}
             source.config.card_data = card
             model = build(source, allow_non_finite, say)
             tokenizer = ElmoTokenizer(
-                splitting=splitting or source.splitting or "moses-en",
+                splitting=card["splitting"],
                 word_truncation="bytes",
                 word_vocabulary=source.vocabulary,
                 max_characters_per_token=source.config.max_characters_per_token,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.models import AnyModel
+from elmo_hf.model.splitting_elmo import SPLITTINGS
 
 
 def convert(
@@ -28,7 +29,10 @@ def convert(
     mix: Annotated[int, typer.Option(min=0, help="Which mix of layers to keep, where the source has several.")] = 0,
     splitting: Annotated[
         str | None,
-        typer.Option(help="How the tokenizer will split raw text: moses-en (also if not given) or whitespace."),
+        typer.Option(
+            help=f"How the tokenizer will split raw text: {', '.join(SPLITTINGS)} (for SeqVec). "
+            "Not given: as the format needs it, else moses-en."
+        ),
     ] = None,
     language: Annotated[str | None, typer.Option(help="For the model card, as: en.")] = None,
     license: Annotated[str | None, typer.Option(help="For the model card, as: apache-2.0.")] = None,

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.models import LanguageModel
+from elmo_hf.model.splitting_elmo import SPLITTINGS
 
 Splitting = Annotated[
     str | None,
-    typer.Option(help="How text becomes words: moses-en or whitespace. Not given: as saved with the model."),
+    typer.Option(help=f"How text becomes words: {', '.join(SPLITTINGS)}. Not given: as saved with the model."),
 ]
 Device = Annotated[str | None, typer.Option(help="As cuda or cpu. Not given: a GPU if there is one.")]
 Errors = Annotated[str, typer.Option(help="What to do with text that is not UTF-8: strict, replace or ignore.")]

@@ -73,7 +73,7 @@ class ElmoEmbedder:
 
         Args:
             name: a folder or a repository of the Hub; of a model with a head, its ELMo is taken.
-            splitting: how strings become words, `"moses-en"` or `"whitespace"`; not given, as saved with the model.
+            splitting: how strings become words, as ElmoTokenizer's; not given, as saved with the model.
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
         """

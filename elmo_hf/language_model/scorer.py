@@ -127,7 +127,7 @@ class ElmoScorer:
         Args:
             name: a folder or a repository of the Hub. On a CPU, what was saved in float16 is computed in float32,
                 unless `dtype` says otherwise.
-            splitting: how text becomes words, `"moses-en"` or `"whitespace"`; not given, as saved with the model.
+            splitting: how text becomes words, as ElmoTokenizer's; not given, as saved with the model.
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
         """

@@ -51,16 +51,27 @@ class ElmoBatchEncoding(BatchEncoding):
 
 @dataclass(frozen=True)
 class Texts:
-    """A batch of texts, or of lists of words, and perhaps a partner for each."""
+    """A batch of texts, or of lists of words, and perhaps a partner for each.
+
+    In texts, not in words that were split before, `letters` are read as others, as in Splitting.
+    """
 
     batched: bool
     texts: list
     pairs: list | None
     split_into_words: bool
     add_special_tokens: bool
+    letters: dict[int, str] | None = None
 
     @classmethod
-    def of(cls, text: Any, text_pair: Any, split_into_words: bool, add_special_tokens: bool) -> "Texts":
+    def of(
+        cls,
+        text: Any,
+        text_pair: Any,
+        split_into_words: bool,
+        add_special_tokens: bool,
+        letters: dict[int, str] | None = None,
+    ) -> "Texts":
         if not isinstance(text, (str, list, tuple)):
             raise ValueError(
                 f"The text is a {type(text).__name__}; accepted are a string, or a list of words or texts."
@@ -70,26 +81,29 @@ class Texts:
         batched = isinstance(text, (list, tuple))
         if split_into_words:
             batched = bool(text) and isinstance(text[0], (list, tuple))
+        settings = (split_into_words, add_special_tokens, letters)
         if not batched:
-            return cls(False, [text], None if text_pair is None else [text_pair], split_into_words, add_special_tokens)
+            return cls(False, [text], None if text_pair is None else [text_pair], *settings)
         texts, pairs = list(text), None if text_pair is None else list(text_pair)
         if pairs is None and not split_into_words and texts and all(isinstance(one, (list, tuple)) for one in texts):
             texts, pairs = (list(part) for part in zip(*texts, strict=True))
         if pairs is not None and (isinstance(text_pair, str) or len(texts) != len(pairs)):
             raise ValueError(f"There are {len(texts)} texts and {len(pairs)} partners; accepted is one for each.")
-        return cls(True, texts, pairs, split_into_words, add_special_tokens)
+        return cls(True, texts, pairs, *settings)
 
     def rows(self, splitter: PreTokenizer) -> list[list[str]]:
         """The tokens of each text and its partner, boundaries included, without padding."""
         begin, end = ([BOS], [EOS]) if self.add_special_tokens else ([], [])
-        if self.split_into_words:
-            columns = [self.texts] if self.pairs is None else [self.texts, self.pairs]
-        else:
-            columns = [_split(self.texts, splitter)] + ([] if self.pairs is None else [_split(self.pairs, splitter)])
+        columns = [self.texts] if self.pairs is None else [self.texts, self.pairs]
+        if not self.split_into_words:
+            columns = [_split([self._spelled(text) for text in column], splitter) for column in columns]
         rows = [[*begin, *words, *end] for words in columns[0]]
         for row, words in zip(rows, columns[1] if len(columns) == 2 else [], strict=False):
             row += [*begin, *words, *end]
         return rows
+
+    def _spelled(self, text: str) -> str:
+        return text if self.letters is None or self.split_into_words else text.translate(self.letters)
 
     def encode(self, backend: Tokenizer) -> list[Encoding]:
         try:
@@ -121,8 +135,13 @@ class Texts:
             places = [None if place is None else slice(*span) for place, span in spans]
         sequences = [0] * len(places) if sides[1] is None else encoding.sequence_ids
         marks = (None, BOS, EOS)  # as RUST_VOCABULARY numbers them
+        unknown = RUST_VOCABULARY[UNK]  # every word but the added tokens, which are spelled as they were added
+
+        def word(number: int, found: str) -> str:
+            return self._spelled(found) if number == unknown else found
+
         return [
-            marks[number] if place is None else sides[sequence][place]
+            marks[number] if place is None else word(number, sides[sequence][place])
             for number, place, sequence in zip(encoding.ids, places, sequences, strict=True)
         ]
 

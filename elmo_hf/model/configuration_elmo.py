@@ -58,7 +58,8 @@ class ElmoConfig(PreTrainedConfig):
         freeze_bilm: True, False, or a list of parts (`"token_encoder"`, `"layer_1"`, ...) that do not train.
             None leaves it to the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
         int8_weights: the large weights are stored in eight bits, see [`~ElmoModel.quantize`].
-        card_data: what the model card says of `license`, `language` and `origin`.
+        card_data: what the model card says of `license`, `language` and `origin`; and the tokenizer's `splitting`,
+            after which it chooses its example.
 
     Example:
 

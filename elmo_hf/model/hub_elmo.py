@@ -58,19 +58,23 @@ if TYPE_CHECKING:
     from .task_layers_elmo import BiAttention  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
-VECTORS = """import torch
+READING = """import torch
 from transformers import AutoModel, AutoTokenizer
 
 name = "{name}"
 tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True, revision="main")
 model = AutoModel.from_pretrained(name, trust_remote_code=True, revision="main")
 
-sentences = [["A", "first", "sentence", "."], ["Another", "one"]]
-batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
+%s
 with torch.no_grad():
     output = model(**batch, output_hidden_states=True)
 print(output.last_hidden_state.shape)  # one vector per token, the boundaries <S> and </S> included
 """
+SENTENCES = """sentences = [["A", "first", "sentence", "."], ["Another", "one"]]
+batch = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")"""
+SEQUENCES = """sequences = ["SEQWENCE", "PRTEIN"]
+batch = tokenizer(sequences, padding=True, return_tensors="pt")"""
+VECTORS, RESIDUE_VECTORS = READING % SENTENCES, READING % SEQUENCES
 PIPELINE = """from transformers import pipeline
 
 classify = pipeline("{task}", model="{name}", trust_remote_code=True)
@@ -78,6 +82,12 @@ print(classify(%s))
 """
 SENTENCE = PIPELINE % '"A first sentence."'
 PAIR = PIPELINE % '{{"text": "A first sentence.", "text_pair": "Another one."}}'
+# What stands on the card in place of these, where a text is a sequence of residues.
+OF_RESIDUES = {
+    VECTORS: RESIDUE_VECTORS,
+    SENTENCE: PIPELINE % '"SEQWENCE"',
+    PAIR: PIPELINE % '{{"text": "SEQWENCE", "text_pair": "PRTEIN"}}',
+}
 
 PREDICATE = """import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer

@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import HfApi, ModelCard, ModelCardData
 from huggingface_hub.errors import EntryNotFoundError
 
-from .hub_elmo import PAIR, SAVED, SENTENCE, Saved, heads_of, row_of
+from .hub_elmo import OF_RESIDUES, PAIR, SAVED, SENTENCE, Saved, heads_of, row_of
 
 CITATION = """@inproceedings{peters-etal-2018-deep,
     title = "Deep Contextualized Word Representations",
@@ -106,6 +106,8 @@ def _use(row: Saved, name: str, model: Any) -> str:
     example = (head and head.example) or row.example
     if getattr(model, "reads_pairs", False) and example == SENTENCE:
         example = PAIR
+    if (model.config.card_data or {}).get("splitting") == "residues":
+        example = OF_RESIDUES.get(example, example)
     # A name of a folder may hold what ends a string of Python.
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return example.format(task=row.task, name=quoted)

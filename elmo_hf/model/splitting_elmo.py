@@ -1,4 +1,8 @@
-"""How raw text becomes words: the two ways of splitting that a tokenizer can be saved with."""
+"""How raw text becomes words: the ways of splitting that a tokenizer can be saved with."""
+
+from collections.abc import Callable
+from string import ascii_lowercase
+from typing import NamedTuple
 
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import PreTokenizer, Split, WhitespaceSplit
@@ -44,13 +48,47 @@ def _moses_english() -> str:
     )
 
 
-def pre_tokenizer(splitting: str) -> PreTokenizer:
-    """The Rust object that splits; it gives each word's place in the text."""
-    if splitting == "whitespace":
-        return WhitespaceSplit()
-    if splitting == "moses-en":
-        return Split(Regex(_moses_english()), behavior="removed", invert=True)
-    raise ValueError(f"`splitting` is {splitting!r}; accepted are {' and '.join(map(repr, SPLITTINGS))}.")
+def _every(pattern: str) -> PreTokenizer:
+    """Each match is a word; what stands between them is left out."""
+    return Split(Regex(pattern), behavior="removed", invert=True)
 
 
-SPLITTINGS = ("moses-en", "whitespace")
+class Splitting(NamedTuple):
+    """A way of splitting.
+
+    Args:
+        pre_tokenizer: makes the Rust object that splits; it gives each word's place in the text.
+        letters: letters of the text that are read as another one, as `str.translate` takes them: one for one, so that
+            places in the text stay what they are.
+    """
+
+    pre_tokenizer: Callable[[], PreTokenizer]
+    letters: dict[int, str] | None = None
+
+
+# Amino acids that SeqVec hardly met in training are X to it. Small letters, which mark repeats, are the same residues.
+RARE_RESIDUES = {ord(letter): "X" for letter in "UZOBuzob"}
+RESIDUES = {ord(letter): letter.upper() for letter in ascii_lowercase} | RARE_RESIDUES
+
+SPLITTINGS = {
+    "moses-en": Splitting(lambda: _every(_moses_english())),
+    "whitespace": Splitting(WhitespaceSplit),
+    "residues": Splitting(lambda: _every(r"\S"), RESIDUES),
+}
+
+
+def splitting_named(name: str) -> Splitting:
+    """The row of SPLITTINGS.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.model.splitting_elmo import splitting_named
+    >>> splitting_named("residues").pre_tokenizer().pre_tokenize_str("SE Q")
+    [('S', (0, 1)), ('E', (1, 2)), ('Q', (3, 4))]
+
+    ```
+    """
+    if name not in SPLITTINGS:
+        raise ValueError(f"`splitting` is {name!r}; accepted are {', '.join(map(repr, SPLITTINGS))}.")
+    return SPLITTINGS[name]

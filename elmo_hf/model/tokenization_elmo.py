@@ -15,7 +15,7 @@ from transformers.utils import PaddingStrategy, to_py_obj
 
 from .batch_encoding_elmo import RUST_VOCABULARY, ElmoBatchEncoding, Texts, offsets, rust_tokenizer, with_overflow
 from .dictionary_rows_elmo import ElmoDictionary
-from .splitting_elmo import pre_tokenizer
+from .splitting_elmo import splitting_named
 from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
 TRUNCATIONS = ("characters", "bytes")
@@ -38,8 +38,9 @@ class ElmoTokenizer(TokenizersBackend):
 
     Args:
         splitting: how raw text becomes words: `"moses-en"`, as the text that the released English models were
-            trained on, or `"whitespace"`. Words that are already split (`is_split_into_words=True`) stay as they
-            are, whatever they contain.
+            trained on, `"whitespace"`, or `"residues"`, for models of proteins: each letter of a sequence is a token,
+            small letters are read as capitals, and the rare U, Z, O and B as X. Words that are already split
+            (`is_split_into_words=True`) stay as they are, whatever they contain.
         word_truncation: what happens to a word longer than a row: `"characters"` cuts between characters,
             `"bytes"` cuts anywhere, as the original programs do.
         word_vocabulary: the language model's words, a file with one a line or a list. Read when first needed.
@@ -106,12 +107,13 @@ class ElmoTokenizer(TokenizersBackend):
         self.dictionary = ElmoDictionary.read(dictionary) if isinstance(dictionary, (str, os.PathLike)) else dictionary
         self._backends: dict[tuple, Tokenizer] = {}
 
-        splitter = pre_tokenizer(splitting)
+        way = splitting_named(splitting)
+        self._letters = way.letters
         if tokenizer_file is not None:
             backend = Tokenizer.from_file(os.fspath(tokenizer_file))
         else:
             backend = rust_tokenizer()
-        backend.pre_tokenizer = splitter
+        backend.pre_tokenizer = way.pre_tokenizer()
         for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
             kwargs.setdefault(name, token)
         # No text is too long for an LSTM; without a number here, programs that ask for one show 10 ** 30.
@@ -194,7 +196,7 @@ class ElmoTokenizer(TokenizersBackend):
         split_special_tokens: bool | None = None,
         **kwargs: Any,
     ) -> BatchEncoding:
-        texts = Texts.of(text, text_pair, is_split_into_words, add_special_tokens)
+        texts = Texts.of(text, text_pair, is_split_into_words, add_special_tokens, self._letters)
         side = padding_side or self.padding_side
         length = max_length if padding_strategy == PaddingStrategy.MAX_LENGTH else None
         padding = None if padding_strategy == PaddingStrategy.DO_NOT_PAD else (side, length, pad_to_multiple_of)
@@ -286,7 +288,7 @@ class ElmoTokenizer(TokenizersBackend):
         # The splitting that Rust does, at ten times its speed; only these four are white space to Python alone.
         if self.splitting == "whitespace" and not any(LONELY_SEPARATORS.search(text) for text in texts):
             return [text.split() for text in texts]
-        return Texts(True, list(texts), None, False, False).rows(self._tokenizer.pre_tokenizer)
+        return Texts(True, list(texts), None, False, False, self._letters).rows(self._tokenizer.pre_tokenizer)
 
     def word_table(self, words: list[str]) -> np.ndarray:
         """What the model reads for padding, `<S>`, `</S>`, and then for each of the words."""

@@ -148,7 +148,8 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
         steps = step if over else trainer.state.global_step
         if settings.freeze_steps:
             model.freeze(False)
-        model.config.card_data = card_data(settings, model.config, corpus, steps, found, reading.splitting)
+        said = card_data(settings, model.config, corpus, steps, found, reading.splitting)
+        model.config.card_data = said | {"splitting": tokenizer.splitting}
         folder.publish(
             lambda place: _save(model, tokenizer, place, folder.output.name), {"step": steps, "found": found}
         )

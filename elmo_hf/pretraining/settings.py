@@ -5,6 +5,7 @@ import os
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from elmo_hf.model.splitting_elmo import SPLITTINGS
 from elmo_hf.pretraining.intervals import Interval
 
 TEXT, MODEL, WORDS = "What to read", "What to train", "Vocabulary"
@@ -74,7 +75,7 @@ class Settings:
     errors: str = option("strict", "Lines that are not UTF-8: strict, replace or ignore.", TEXT)
     splitting: str | None = option(
         None,
-        "How a line becomes words: whitespace or moses-en. Saved with the model.",
+        f"How a line becomes words: {', '.join(SPLITTINGS)}. Saved with the model.",
         TEXT,
         shown="whitespace, or that of --from",
     )
@@ -196,7 +197,7 @@ class Settings:
             ("optimizer", LEARNING_RATES),
             ("schedule", SCHEDULES),
             ("errors", ("strict", "replace", "ignore")),
-            ("splitting", ("whitespace", "moses-en")),
+            ("splitting", SPLITTINGS),
         ):
             value = getattr(self, name)
             if value not in accepted and not (value is None and name not in ("recipe", "errors")):

@@ -15,9 +15,10 @@ import pytest
 import torch
 from golden_files import GOLDEN, RANDOM, load_arrays
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
+from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForSequenceClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert, export, options_from_config, weight_map
 from elmo_hf.conversion.formats.bilm_hdf5 import lstm_stacks
+from elmo_hf.model.model_card_elmo import model_card
 
 PLAIN = GOLDEN["plain"]
 
@@ -130,6 +131,33 @@ def test_export_warns_of_a_mix_that_the_files_cannot_hold(tmp_path, converted, c
     model.save_pretrained(tmp_path / "learned")
     export(tmp_path / "learned", tmp_path / "back")
     assert "has learned how to mix its layers, which the original files cannot hold" in caplog.text
+
+
+def test_a_model_of_residues(tmp_path, command, monkeypatch, capsys):
+    """From files like SeqVec's: the card's example runs, and every verb reads a line as a sequence."""
+    words = ["<S>", "</S>", "<UNK>", "S", "E", "X"]
+    softmax = {"softmax/W": np.random.default_rng(0).normal(size=(6, 6)).astype("f"), "softmax/b": np.ones(6, "f")}
+    folder = write_files(tmp_path / "files", PLAIN.options_content, PLAIN.arrays | softmax)
+    for name, lines in (("vocab.txt", words), ("raw", ["SEu", "es"]), ("split", ["S E X", "E S"])):
+        (folder / name).write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = command("convert", folder, "model", "--splitting", "residues")
+    assert code == 0 and "raw text will be split by: residues" in out
+    example = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    exec(example, {})
+    assert "SEQWENCE" in example and capsys.readouterr().out == "torch.Size([2, 10, 12])\n"
+    assert "SEQWENCE" in model_card(ElmoForSequenceClassification.from_pretrained("model"), "task")
+    for verb, fields in (("score", 9), ("perplexity", 2)):  # perplexity also tells of bytes, which are not the same
+        raw, split = (
+            command(verb, "model", folder / name, *options)
+            for name, options in (("raw", ()), ("split", ("--splitting", "whitespace")))
+        )
+        raw_rows, split_rows = ([line.split()[:fields] for line in one[1].splitlines()] for one in (raw, split))
+        assert raw[0] == 0 and raw_rows[:3] == split_rows[:3] and len(raw_rows) >= 3
+    for name, options in (("raw", ()), ("split", ("--tokenized",))):
+        assert command("embed", "model", folder / name, f"{name}.hdf5", "--layers", "all", *options)[0] == 0
+    raw, split = (load_arrays(tmp_path / f"{name}.hdf5") for name in ("raw", "split"))
+    assert raw["0"].shape[1] == 3 and all(np.array_equal(raw[key], split[key]) for key in ("0", "1"))
 
 
 def test_what_a_conversion_writes(tmp_path):

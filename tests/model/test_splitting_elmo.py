@@ -1,16 +1,19 @@
-"""The splitting of raw English against the Moses tokenizer itself, and places in other languages."""
+"""The splitting of raw English against the Moses tokenizer itself, places in other languages, and residues."""
 
 import difflib
 import gzip
 import importlib
 import inspect
 import lzma
+import pickle
+import random
 
 import pytest
 from golden_files import TESTS
 from sacremoses import MosesDetokenizer, MosesTokenizer
+from transformers import AutoTokenizer
 
-from elmo_hf import ElmoTokenizer
+from elmo_hf import ElmoTokenizer, byte_rows
 
 DATA = TESTS.parent.parent / "shared" / "data"
 MODULES = "argparse asyncio decimal email http.client json logging os pathlib random re shutil statistics subprocess"
@@ -91,3 +94,53 @@ def test_offsets_in_other_languages(name, splitting):
         words = batch.tokens(number)[1:-1]
         assert [text[begin:end] for begin, end in batch["offset_mapping"][number][1:-1]] == words
         assert "".join(words) == "".join(text.split())
+
+
+# Residues
+
+
+def test_residues_one_by_one():
+    """Against a walk over the text: every letter of both cases, other signs, and every way of asking."""
+    letters = "ACDEFGHIKLMNPQRSTVWYXUZOB"
+    letters, rng = f"{letters}{letters.lower()} \t\n\u00a0-*?3é\ud800", random.Random(0)
+    tokenizer = ElmoTokenizer("residues")
+    for length in range(40):
+        text = "".join(rng.choices(letters, k=length))
+        places = [place for place, letter in enumerate(text) if not letter.isspace()]
+        expected = [text[place].upper() if text[place].isascii() else text[place] for place in places]
+        expected = ["X" if letter in "UZOB" else letter for letter in expected]
+        batch = tokenizer(text, return_offsets_mapping=True)
+        assert batch.tokens() == ["<S>", *expected, "</S>"] and tokenizer.split([text]) == [expected]
+        assert batch["offset_mapping"][1:-1] == [(place, place + 1) for place in places]
+        assert batch["input_ids"][1:-1] == byte_rows(expected, 50).tolist()
+        # Without Encodings, the shorter way gives the same; and so does a copy.
+        assert tokenizer(text)["input_ids"] == batch["input_ids"] and tokenizer(text).tokens() == batch.tokens()
+        assert pickle.loads(pickle.dumps(tokenizer(text))).tokens() == batch.tokens()
+
+
+def test_residues_in_pairs_and_parts():
+    tokenizer = ElmoTokenizer("residues")
+    pair = tokenizer(["se q"], ["WU"], return_token_type_ids=True, return_offsets_mapping=True)
+    assert pair.tokens() == ["<S>", "S", "E", "Q", "</S>", "<S>", "W", "X", "</S>"]
+    assert pair["token_type_ids"] == [[0] * 5 + [1] * 4] and pair["offset_mapping"][0][3] == (3, 4)
+    assert tokenizer("se q", "WU")["input_ids"] == pair["input_ids"][0]
+    parts = tokenizer("SEQWENCO", truncation=True, max_length=5, stride=1, return_overflowing_tokens=True)
+    assert ["".join(parts.tokens(k)[1:-1]) for k in range(4)] == ["SEQ", "QWE", "ENC", "CX"]
+    assert tokenizer("SEQWENCO", truncation=True, max_length=5).tokens() == parts.tokens(0)
+
+
+def test_words_and_added_tokens_are_not_spelled_as_residues():
+    tokenizer = ElmoTokenizer("residues")
+    assert tokenizer([["se q", "U", "x"]], is_split_into_words=True).tokens()[1:-1] == ["se q", "U", "x"]
+    tokenizer.add_tokens(["[mod]"])
+    batch = tokenizer("se[mod]U")
+    assert batch.tokens()[1:-1] == ["S", "E", "[mod]", "X"]
+    assert batch["input_ids"][1:-1] == byte_rows(["S", "E", "[mod]", "X"], 50).tolist()
+
+
+@pytest.mark.parametrize("load", [ElmoTokenizer, AutoTokenizer])
+def test_residues_are_saved(load, tmp_path):
+    ElmoTokenizer("residues").save_pretrained(tmp_path)
+    tokenizer = load.from_pretrained(tmp_path)
+    assert tokenizer.splitting == "residues" and tokenizer.tokenize("sB w") == ["S", "X", "W"]
+    assert tokenizer.decode(tokenizer("sB w")["input_ids"], skip_special_tokens=True) == "S X W"

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
 from elmo_hf.model.batch_encoding_elmo import Texts
+from elmo_hf.model.splitting_elmo import SPLITTINGS
 from elmo_hf.model.word_rows_elmo import word_of_row
 
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True)
@@ -67,7 +68,7 @@ def test_a_torn_character_in_bytes_mode():
 # Words that are already split
 
 
-@pytest.mark.parametrize("splitting", ["moses-en", "whitespace"])
+@pytest.mark.parametrize("splitting", SPLITTINGS)
 def test_a_word_stays_one_token(splitting):
     tokenizer = ElmoTokenizer(splitting=splitting)
     batch = tokenizer(ODD_WORDS, is_split_into_words=True, return_offsets_mapping=True)
@@ -101,7 +102,7 @@ def test_splitting():
     text = "It's  a \u00a0test, isn't it?"
     assert ElmoTokenizer("whitespace").tokenize(text) == ["It's", "a", "test,", "isn't", "it?"]
     assert ElmoTokenizer().tokenize(text) == ["It", "'s", "a", "test", ",", "isn", "'t", "it", "?"]
-    with pytest.raises(ValueError, match="`splitting` is 'spacy'; accepted are 'moses-en' and 'whitespace'"):
+    with pytest.raises(ValueError, match="`splitting` is 'spacy'; accepted are 'moses-en', 'whitespace', 'residues'"):
         ElmoTokenizer("spacy")
 
 
