@@ -26,7 +26,12 @@ TASKS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    files = "".join(f"\n  {task}: {' and '.join(dict.fromkeys(row[1:3]))}" for task, row in TASKS.items())
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=f"What --data holds, packed as published:{files}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--data", required=True, type=Path, help="the folder of the tasks' data")
     parser.add_argument("--model", default="english", help=MODEL)
     parser.add_argument("--vectors", help="word vectors; without them there is no row without ELMo")
