@@ -146,6 +146,18 @@ class ElmoScorer:
 
     # -- how likely a sentence is
 
+    @overload
+    def score(self, texts: str, is_split_into_words: Literal[False] = False) -> SentenceScore: ...
+
+    @overload
+    def score(self, texts: Sequence[str], is_split_into_words: Literal[True]) -> SentenceScore: ...
+
+    @overload
+    def score(self, texts: list[str], is_split_into_words: Literal[False] = False) -> list[SentenceScore]: ...
+
+    @overload
+    def score(self, texts: Sequence[Sequence[str]], is_split_into_words: Literal[True]) -> list[SentenceScore]: ...
+
     def score(self, texts: Any, is_split_into_words: bool = False) -> Any:
         """Log probability of each word: a SentenceScore, or a list of them."""
         single, sentences = self._sentences(texts, is_split_into_words)

@@ -64,11 +64,12 @@ Licence of the weights: {license}.
 """
 
 
-# The README's rates, measured on WNUT17.
+# The rates that the README tells too.
 TRAINING = """## Fine-tuning
 
-With a frozen biLM, mix and head take a rate of 1e-2 for five to ten epochs: at the Trainer's own 5e-5 the first scores
-are near zero. `mix_dropout=0.1` does better than the paper's 0.5 where vectors have a few hundred numbers.
+Measured with a linear head on WNUT17: with a frozen biLM, mix and head take a rate of 1e-2 for five to ten epochs; at
+the Trainer's own 5e-5 the first scores are near zero. `mix_dropout=0.1` does better than the paper's 0.5 where vectors
+have a few hundred numbers.
 
 """
 
