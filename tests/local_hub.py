@@ -13,6 +13,7 @@ import base64
 import hashlib
 import json
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -377,6 +378,8 @@ NEEDS_TOKEN = {whoami, create_repo, delete_repo, create_branch, preupload, commi
 
 
 if __name__ == "__main__":
+    # A shell's background job ignores Ctrl-C, and so would this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with LocalHub(int(sys.argv[1]) if len(sys.argv) > 1 else 8077) as local_hub:
             for variable, setting in local_hub.env.items():

@@ -13,7 +13,14 @@ from elmo_hf.model.coreference_elmo import antecedent_losses, resolve
 from elmo_hf.model.head_coref_elmo import Ranked, keep_best
 from elmo_hf.model.task_layers_elmo import spans_of
 
-HEAD = {"size": 8, "hidden_size": 8, "longest": 4, "max_antecedents": 8, "elmo_at": ["input", "output"]}
+HEAD = {
+    "size": 8,
+    "hidden_size": 8,
+    "longest": 4,
+    "max_antecedents": 8,
+    "spans_per_word": 2.0,
+    "elmo_at": ["input", "output"],
+}
 DOCUMENT = [
     ["Ann", "came", "home", "."],
     ["She", "slept", "."],
