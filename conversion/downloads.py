@@ -318,7 +318,11 @@ class _Download:
             # Not for a server that this one may redirect to.
             code = base64.b64encode(unquote(credentials).encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {code}")
-        return _opener().open(request, timeout=TIMEOUT)
+        try:
+            return _opener().open(request, timeout=TIMEOUT)
+        except HTTPError as error:
+            error.close()  # what it says beside its status is not read, and its connection would stay open
+            raise
 
 
 class _Rate:
