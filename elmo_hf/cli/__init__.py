@@ -39,6 +39,8 @@ def _main(
     ] = False,
 ):
     logging.basicConfig(format="%(levelname)s: %(message)s")
+    # It prints its own messages, and would say each a second time through the handler above.
+    logging.getLogger("huggingface_hub").propagate = False
 
 
 for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed):

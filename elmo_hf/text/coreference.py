@@ -2,7 +2,10 @@
 
 import os
 import re
+import tarfile
+import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +81,35 @@ def read_coreference(path: str | os.PathLike) -> list[Document]:
     if inside:
         raise ValueError(f"{path}: the document {name} has no '#end document'.")
     return documents
+
+
+def coreference_files(path: str | os.PathLike) -> dict[str, list[Document]]:
+    """The documents of each file of a folder of `*.conll`, an archive of them (tar, also packed), or a list of files,
+    a name a line beside the list; in the order of the numbers that the files' names begin with.
+
+    Example:
+
+    ```python
+    >>> import pathlib, tempfile
+    >>> from elmo_hf.text.coreference import coreference_files
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in ("10_b.conll", "9_a.conll"):
+    ...     _ = (folder / name).write_text("#begin document (a); part 0\\na 0 0 Ann (0)\\n\\n#end document")
+    >>> list(coreference_files(folder))
+    ['9_a.conll', '10_b.conll']
+
+    ```
+    """
+    path = Path(path)
+    if path.is_file() and tarfile.is_tarfile(path):
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+            return coreference_files(folder)
+    files = path.glob("*conll") if path.is_dir() else [path.parent / name for name in path.read_text().split()]
+    numbered = sorted(files, key=lambda file: (int("0" + re.match(r"\d*", file.name)[0]), file.name))
+    if not numbered:
+        raise ValueError(f"{path} holds no file whose name ends in conll.")
+    return {file.name: read_coreference(file) for file in numbered}
 
 
 def _document(path: str | os.PathLike, name: str, sentences: list[tuple[int, list[list[str]]]]) -> Document:
@@ -228,4 +260,4 @@ def _best_pairing(similarity: np.ndarray) -> float:
     return float(-sum(cost[row_of[column] - 1, column - 1] for column in range(1, columns + 1) if row_of[column]))
 
 
-__all__ = ["Document", "coreference_scores", "encode_document", "parts_of", "read_coreference"]
+__all__ = ["Document", "coreference_files", "coreference_scores", "encode_document", "parts_of", "read_coreference"]

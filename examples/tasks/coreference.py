@@ -5,9 +5,6 @@ same one twice, every tenth file is scored and the others are trained on, so wit
 bundled model has not read. Documents are trained on and scored in parts, one part a step.
 """
 
-import re
-import tarfile
-import tempfile
 from pathlib import Path
 
 import torch
@@ -15,7 +12,7 @@ from common import load, options, result, train, training_part
 from datasets import Dataset
 
 from elmo_hf import ElmoForCoreference
-from elmo_hf.text.coreference import coreference_scores, encode_document, parts_of, read_coreference
+from elmo_hf.text.coreference import coreference_files, coreference_scores, encode_document, parts_of
 
 
 class Documents(torch.utils.data.Dataset):
@@ -35,32 +32,18 @@ def one(documents):
     return documents[0]
 
 
-def documents_of(path):
-    """The files and documents of a folder, an archive (tar, also packed), or a list of files, one a line."""
-    path = Path(path)
-    if path.is_file() and tarfile.is_tarfile(path):
-        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data")
-            return documents_of(folder)
-    files = path.glob("*conll") if path.is_dir() else [path.parent / name for name in path.read_text().split()]
-    numbered = sorted(files, key=lambda file: (int("0" + re.match(r"\d*", file.name)[0]), file.name))
-    if not numbered:
-        raise SystemExit(f"{path} holds no file whose name ends in conll.")
-    return {file.name: read_coreference(file) for file in numbered}
-
-
 def read(train, test):
     """The documents to train on and those to score; if both are of one place, every tenth file is scored.
 
     Files count by the number their names begin with: of LitBank's hundred, the bundled model has not read the novels
     of these ten.
     """
-    data = documents_of(train)
+    data = coreference_files(train)
     if Path(train).resolve() == Path(test).resolve():
         scored = [*data][:: max(len(data) // 10, 2)]
         test = {name: data.pop(name) for name in scored}
     else:
-        test = documents_of(test)
+        test = coreference_files(test)
     return [[document for documents in part.values() for document in documents] for part in (data, test)]
 
 

@@ -80,7 +80,7 @@ def test_coreference_scores_every_tenth_file_of_a_folder_or_an_archive(recipes, 
     (tmp_path / "list.txt").write_text("files/7_novel.conll files/5_novel.conll")
     train, test = read(folder, tmp_path / "list.txt")
     assert len(train) == 30 and [one.name for one in test] == ["d5", "d7"]
-    with pytest.raises(SystemExit, match="holds no file whose name ends in conll"):
+    with pytest.raises(ValueError, match="holds no file whose name ends in conll"):
         read(folder, tmp_path)
 
 
