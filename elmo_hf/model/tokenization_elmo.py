@@ -117,7 +117,9 @@ class ElmoTokenizer(TokenizersBackend):
         for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
             kwargs.setdefault(name, token)
         # No text is too long for an LSTM; without a number here, programs that ask for one show 10 ** 30.
-        kwargs.setdefault("model_max_length", LONGEST_TEXT)
+        longest = kwargs.setdefault("model_max_length", LONGEST_TEXT)
+        if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float)) or longest < 1):
+            raise ValueError(f"`model_max_length` is {longest!r}; accepted is a number of words from 1, or None.")
         super().__init__(
             tokenizer_object=backend,
             splitting=splitting,

@@ -348,3 +348,9 @@ def test_where_rust_gives_up_is_an_error(monkeypatch):
 
     with pytest.raises(ValueError, match="The text cannot be split into words: retry-limit-in-match over"):
         Texts.of(["text"], None, False, True).rows(Splitter())
+
+
+@pytest.mark.parametrize("longest", [{}, [], "many", True, 0, -5])
+def test_a_longest_text_that_is_no_number(longest):
+    with pytest.raises(ValueError, match="`model_max_length` is .*; accepted is a number of words from 1, or None"):
+        ElmoTokenizer(model_max_length=longest)
