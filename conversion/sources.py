@@ -327,7 +327,8 @@ class _Zip(_Archive):
 
     def members(self) -> Iterator[Member]:
         for info in self.file.infolist():
-            if info.is_dir():
+            # An entry without a name, which zipfile cannot look at, is nobody's file.
+            if not info.filename or info.is_dir():
                 continue
             refused = None
             if stat.S_ISLNK(info.external_attr >> 16):

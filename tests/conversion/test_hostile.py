@@ -313,3 +313,12 @@ def test_what_a_killed_run_left_is_swept_by_the_next(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
     with pytest.raises(ValueError, match="exists already"):
         export(tmp_path / "model", tmp_path / "model")
+
+
+def test_an_entry_of_a_zip_without_a_name(tmp_path):
+    with zipfile.ZipFile(tmp_path / "source.zip", "w") as archive:
+        archive.writestr("x", b"nobody's")
+        archive.filelist[0].filename = ""
+    with pytest.raises(SourceError):
+        convert(tmp_path / "source.zip", output_dir=tmp_path / "model")
+    assert not (tmp_path / "model").exists()
