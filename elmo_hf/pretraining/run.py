@@ -30,8 +30,8 @@ from elmo_hf.pretraining.starting import (
     config_of_size,
     new_model,
     trained_model,
-    with_extended_vocabulary,
-    with_new_softmax,
+    with_new_vocabulary,
+    with_words,
 )
 from elmo_hf.pretraining.trainer import ElmoPretrainer
 from elmo_hf.pretraining.vocabulary import (
@@ -294,14 +294,14 @@ def _start(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> tup
         model = new_model(config, vocabulary)
     elif settings.new_vocab:
         vocabulary = _vocabulary(settings, corpus)
-        model = with_new_softmax(settings.start, vocabulary)
+        model = with_new_vocabulary(settings.start, base.word_vocabulary, vocabulary, line_counts(vocabulary, corpus))
     else:
         model = trained_model(settings.start, base)
         vocabulary = base.word_vocabulary
         if settings.extend_vocab:
             vocabulary = extend_vocabulary(vocabulary, corpus, settings.min_count, settings.max_size)
             say(f"new words: {len(vocabulary) - model.config.vocab_size:,}")
-            model = with_extended_vocabulary(model, vocabulary, line_counts(vocabulary, corpus))
+            model = with_words(model, base.word_vocabulary, vocabulary, line_counts(vocabulary, corpus))
     tokenizer = ElmoTokenizer(
         splitting=base.splitting,
         word_truncation=base.word_truncation,
@@ -322,14 +322,6 @@ def _start(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> tup
     if config.num_sampled is not None:
         check_order(vocabulary, corpus)
     return tokenizer, model
-
-
-def _vocabulary(settings: Settings, corpus: Corpus) -> list[str]:
-    if settings.vocabulary is None:
-        return build_vocabulary(corpus.words, corpus.counts.tolist(), settings.min_count, settings.max_size)
-    vocabulary = read_word_vocabulary(settings.vocabulary)
-    _ = ElmoTokenizer(word_vocabulary=settings.vocabulary).word_lines
-    return vocabulary
 
 
 def _vocabulary(settings: Settings, corpus: Corpus) -> list[str]:

@@ -102,7 +102,9 @@ class Settings:
     min_count: int = option(3, "How often a word must occur to be counted in.", WORDS, least=1)
     max_size: int | None = option(None, "Most lines of the vocabulary.", WORDS, least=4)
     extend_vocab: bool = option(False, "Add the text's words to the vocabulary of --from.", WORDS)
-    new_vocab: bool = option(False, "Give the model of --from the vocabulary of this text and a fresh softmax.", WORDS)
+    new_vocab: bool = option(
+        False, "Give the model of --from the vocabulary of this text; what its softmax knows of a word stays.", WORDS
+    )
     num_sampled: int | None = option(
         None,
         "Words drawn for the softmax of a step; 0 for all words.",

@@ -73,14 +73,23 @@ def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForP
     return model
 
 
-def with_new_softmax(name: str | os.PathLike, vocabulary: Sequence[str]) -> ElmoForPreTraining:
-    """The biLM of a saved model, whatever it was saved as, under an untrained softmax over a vocabulary."""
+def with_new_vocabulary(
+    name: str | os.PathLike, before: Sequence[str] | None, vocabulary: Sequence[str], counts: np.ndarray
+) -> ElmoForPreTraining:
+    """The biLM of a saved model, whatever it was saved as, under a softmax over another vocabulary.
+
+    Where it was saved with a softmax, of the words `before`, what it knows of a word goes along (`with_words`).
+    """
     config = ElmoConfig.from_pretrained(name)
     if config.word_input:
         raise ValueError(
             f"{name} reads words of its own vocabulary; a new one fits only models that read characters. Accepted is "
             "--extend-vocab."
         )
+    if before is not None and config.vocab_size == len(before):
+        model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
+        if not any(key.startswith("softmax.") for key in report["missing_keys"]):
+            return with_words(model, before, vocabulary, counts)
     body = ElmoModel.from_pretrained(name)
     model = new_model(config, vocabulary)
     model.elmo.load_state_dict(body.state_dict())
@@ -88,30 +97,32 @@ def with_new_softmax(name: str | os.PathLike, vocabulary: Sequence[str]) -> Elmo
 
 
 @torch.no_grad()
-def with_extended_vocabulary(
-    model: ElmoForPreTraining, vocabulary: Sequence[str], counts: np.ndarray
+def with_words(
+    model: ElmoForPreTraining, before: Sequence[str], vocabulary: Sequence[str], counts: np.ndarray
 ) -> ElmoForPreTraining:
-    """The model with rows for the words that `vocabulary` has behind those that it knows.
+    """The model over the words of `vocabulary` in place of those `before`.
 
-    Rows that were there stay bit for bit. Until now `<UNK>` stood for the new words: each begins as a copy of its row,
-    with the share of the probability that the word's count (`counts`, by line) has among the new ones.
+    Rows of words that it knew stay bit for bit. Until now `<UNK>` stood for the new words: each begins as a copy of
+    its row, with the share of the probability that the word's count (`counts`, by line) has among the new ones.
     """
-    before = model.config.vocab_size
-    if len(vocabulary) == before:
+    if list(before) == list(vocabulary):
         return model
-    unknown = list(vocabulary).index(UNK)
-    extended = new_model(model.config, vocabulary)
-    kept, state = model.state_dict(), extended.state_dict()
-    shares = torch.from_numpy(counts[before:] / max(counts[before:].sum(), 1)).clamp_(min=1e-12)
+    lines = {word: line for line, word in enumerate(before)}
+    found = np.array([lines.get(word, -1) for word in vocabulary])
+    new = torch.from_numpy(found < 0)
+    sources = torch.from_numpy(np.where(found < 0, lines[UNK], found))
+    of_new = counts[found < 0]
+    shares = torch.from_numpy(of_new / max(of_new.sum(), 1)).clamp_(min=1e-12)
+    changed = new_model(model.config, vocabulary)
+    kept, state = model.state_dict(), changed.state_dict()
     for name, table in kept.items():
-        grown = state[name]
-        rows = len(table)
-        grown[:rows] = table
-        if grown.shape != table.shape:
-            # The embedding's row 0 is no word.
-            grown[rows:] = table[unknown + rows - before]
-    state["softmax.bias"][before:] += shares.log().to(state["softmax.bias"])
-    return extended
+        if name in ("softmax.weight", "softmax.bias"):
+            table = table[sources]
+        elif name == "elmo.token_encoder.embedding.weight" and model.config.word_input:
+            table = torch.cat([table[:1], table[1:][sources]])  # row 0 is no word
+        state[name].copy_(table)
+    state["softmax.bias"][new] += shares.log().to(state["softmax.bias"])
+    return changed
 
 
 def _with_vocabulary(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoConfig:

@@ -20,7 +20,7 @@ from elmo_hf import (
 )
 from elmo_hf.cli.pretrain import _wait_passively
 from elmo_hf.pretraining import Settings, pretrain
-from elmo_hf.pretraining.starting import with_extended_vocabulary
+from elmo_hf.pretraining.starting import with_words
 
 SIZES = {
     "character_cnn_filters": [[1, 4], [2, 6]],
@@ -144,7 +144,7 @@ def test_kept_rows_stay_bit_for_bit_and_new_ones_share_what_unknown_had(settings
     model = ElmoForPreTraining(ElmoConfig(**SIZES, vocab_size=5, **settings)).eval()
     torch.nn.init.normal_(model.softmax.bias)
     counts = torch.tensor([9, 9, 9, 9, 9, 3, 1]).numpy()
-    extended = with_extended_vocabulary(model, [*words, "c", "d"], counts).eval()
+    extended = with_words(model, words, [*words, "c", "d"], counts).eval()
     kept, grown = model.state_dict(), extended.state_dict()
     assert kept.keys() == grown.keys()
     for name, table in kept.items():
@@ -153,6 +153,34 @@ def test_kept_rows_stay_bit_for_bit_and_new_ones_share_what_unknown_had(settings
     old, new = model.softmax(x).exp(), extended.softmax(x).exp()
     torch.testing.assert_close(new[:5], old)
     torch.testing.assert_close(new[5:], old[2] * torch.tensor([0.75, 0.25]))
+
+
+def test_a_vocabulary_in_another_order_takes_what_was_known_of_its_words(run, base, tmp_path):
+    set_seed(0)
+    words = ["<S>", "</S>", "<UNK>", "a", "b"]
+    model = ElmoForPreTraining(ElmoConfig(**SIZES, vocab_size=5)).eval()
+    changed = with_words(model, words, ["<S>", "</S>", "<UNK>", "c", "b"], torch.tensor([9, 9, 9, 9, 9]).numpy())
+    x = torch.randn(8)
+    old, new = model.softmax(x), changed.softmax(x)
+    torch.testing.assert_close(new, old[[0, 1, 2, 2, 4]])
+    folder, found, _ = run(DOMAIN, "tuned", start=str(base), new_vocab=True)
+    assert "enzyme" in load(folder)[1].word_lines and found["after"] < found["before"]
+    start = tmp_path / "start"
+    load(base)[0].save_pretrained(start)
+    load(base)[1].save_pretrained(start)
+    same, _, _ = run(
+        DOMAIN,
+        "kept",
+        start=str(start),
+        vocabulary=str(start / "word_vocabulary.txt"),
+        new_vocab=True,
+        stop_after="1",
+        learning_rate=1e-12,
+    )
+    for (name, value), other in zip(
+        load(same)[0].state_dict().items(), load(base)[0].state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(value, other, msg=name)
 
 
 def test_tuning_a_model_without_softmax(run, base, tmp_path):
