@@ -34,7 +34,8 @@ class Program:
         return self.environment.python if self.environment else Path(sys.executable)
 
 
-OURS = Program("elmo_hf", "elmo_hf_worker.py", variant="default")
+OURS = Program("elmo_hf", "elmo_hf_worker.py", variant="cold words")
+REMEMBERED = Program("elmo_hf, words remembered", "elmo_hf_worker.py", variant="words remembered", starts=False)
 BILM = Program("bilm", "bilm_worker.py", TENSORFLOW)
 SIMPLE_ELMO = Program("simple-elmo", "simple_elmo_worker.py", TENSORFLOW)
 ALLEN = Program("AllenNLP", "allennlp_worker.py", ALLENNLP)
@@ -44,7 +45,7 @@ PROGRAMS = [
     BILM,
     SIMPLE_ELMO,
     ALLEN,
-    Program("elmo_hf, words remembered", "elmo_hf_worker.py", variant="words remembered", starts=False),
+    REMEMBERED,
     Program("elmo_hf, bfloat16", "elmo_hf_worker.py", variant="bfloat16", exact=False),
     Program("elmo_hf, int8", "elmo_hf_worker.py", variant="int8", exact=False),
     Program("elmo_hf, reference", "elmo_hf_worker.py", variant="reference", starts=False),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 
-from programs import BILM, LIMIT, OURS, PROGRAMS, SIMPLE_ELMO
+from programs import BILM, LIMIT, OURS, PROGRAMS, REMEMBERED, SIMPLE_ELMO
 
 README = Path(__file__).resolve().parent / "README.md"
 BEGIN, END = "<!-- last run -->", "<!-- end of last run -->"
@@ -59,12 +59,10 @@ def speed_tables(size: str, speeds: dict[int, Rounds]) -> list[str]:
     lines += [f"### {size}: ratios of tokens/s, median of each round's ratio (lowest-highest)", ""]
     against: list[tuple[str, Callable[[Rounds], list[float]]]] = []
     if len(tensorflow) > 1:
-        against.append(
-            (
-                f"{ours} / the faster of {' and '.join(tensorflow)}",
-                lambda r: ratios(r[ours], best_of(r, tensorflow)),
-            )
-        )
+        for name in (ours, REMEMBERED.name):
+            if name in present:
+                label = f"{name} / the faster of {' and '.join(tensorflow)}"
+                against.append((label, lambda r, name=name: ratios(r[name], best_of(r, tensorflow))))
     for name in present:
         if name == ours:
             continue

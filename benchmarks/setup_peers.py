@@ -1,10 +1,14 @@
-"""One environment per peer under benchmarks/peers/: made once, left alone while its requirements stay the same.
+"""One environment per peer: made once, left alone while its requirements stay the same.
+
+They lie under benchmarks/peers/, or in the folder that the environment variable ELMO_HF_PEERS names. Every benchmark
+makes those it needs; `python benchmarks/setup_peers.py` makes all of them beforehand.
 
 AllenNLP asks for versions of torch, spacy and transformers that exist for no Python of today. It is installed without
 them, gets small stand-ins for what ELMo never calls (workers/stand_ins.py), and shares torch with the Python that
 runs this benchmark: so both run on the same torch, and no second copy is fetched.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -13,7 +17,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-PEERS = Path(__file__).resolve().parent / "peers"
+PEERS = Path(os.environ.get("ELMO_HF_PEERS") or Path(__file__).resolve().parent / "peers").resolve()
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ def set_up(environment: Environment, say=print):
         return
     say(f"setting up {environment.folder.name}: {', '.join(environment.alone + environment.complete)}")
     stamp.unlink(missing_ok=True)
+    environment.folder.parent.mkdir(parents=True, exist_ok=True)
     venv.create(environment.folder, clear=True, with_pip=True)
     _install(environment, ["--no-deps", *environment.alone])
     if environment.complete:
@@ -90,3 +95,10 @@ def _share_packages(environment: Environment):
 
 def _package_folders() -> list[str]:
     return [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    for wanted in (TENSORFLOW, ALLENNLP):
+        set_up(wanted)
+        print(wanted.python)

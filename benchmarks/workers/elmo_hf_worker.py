@@ -1,4 +1,4 @@
-"""elmo_hf, from its safetensors folder, in one of its variants."""
+"""elmo_hf, from its safetensors folder, in one of its variants; but for one of them, no word is remembered."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +9,10 @@ from serve import Program, serve
 
 import elmo_hf
 
-# More than the benchmark's text has.
-REMEMBERED_WORDS = 200_000
-
 
 def _remember_words(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
     # As after a good part of a corpus: its frequent words have been seen.
-    model.cache_words(REMEMBERED_WORDS)
+    model.cache_words(megabytes=64)  # as by default
     words = Path(settings["checkpoint"], "vocab.txt").read_text(encoding="utf-8").split()
     tokenizer = elmo_hf.ElmoTokenizer.from_pretrained(settings["converted"])
     with torch.inference_mode():
@@ -37,7 +34,7 @@ def _reference(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
 
 # Name of the variant -> what makes it of a model.
 VARIANTS: dict[str, Callable] = {
-    "default": lambda model, settings: model,
+    "cold words": lambda model, settings: model,
     "reference": _reference,
     "words remembered": _remember_words,
     "bfloat16": lambda model, settings: model.to(torch.bfloat16),
@@ -50,6 +47,7 @@ def load(settings: dict) -> Program:
     prepare = VARIANTS[settings["variant"]]
     model = elmo_hf.ElmoModel.from_pretrained(settings["converted"]).eval()
     tokenizer = elmo_hf.ElmoTokenizer.from_pretrained(settings["converted"])
+    model.cache_words(0)
     model = prepare(model, settings)
 
     @torch.inference_mode()

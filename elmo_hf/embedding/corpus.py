@@ -225,14 +225,14 @@ def _makers(
 def _remembering_nothing(embedder: ElmoEmbedder) -> Iterator[None]:
     """What one part remembered would change the last bits of the next."""
     encoder = embedder.model.token_encoder
-    number = getattr(encoder, "cached_words", 0)
+    bytes_ = getattr(encoder, "bytes_of_words", 0)
     try:
-        if number:
+        if bytes_:
             embedder.model.cache_words(0)
         yield
     finally:
-        if number:
-            embedder.model.cache_words(number)
+        if bytes_:
+            embedder.model.cache_words(megabytes=bytes_ / 2**20)
 
 
 def _missing(

@@ -22,8 +22,6 @@ from .windows import Sentence, windows
 BATCH_TOKENS = 4096
 # Distinct words whose vectors are made at one time.
 WORDS_AT_ONCE = 4096
-# What remembered word vectors may take.
-REMEMBERED_BYTES = 2**26
 
 
 class ElmoEmbedder:
@@ -34,8 +32,8 @@ class ElmoEmbedder:
     Args:
         model: an ElmoModel (for another class, its `elmo`).
         tokenizer: its ElmoTokenizer.
-        remember: how many word vectors are kept from call to call. Not given: 64 MB of them. A changed weight drops
-            them; see `ElmoModel.cache_words`.
+        remember: how many word vectors the model keeps from call to call. Not given: as many as it does by itself;
+            see `ElmoModel.cache_words`.
 
     Example:
 
@@ -54,10 +52,9 @@ class ElmoEmbedder:
     """
 
     def __init__(self, model: Any, tokenizer: Any, remember: int | None = None):
-        self.model, self.tokenizer = model.eval(), tokenizer
-        if remember is None:
-            remember = REMEMBERED_BYTES // (4 * model.config.projection_size)
-        if not model.config.word_input:
+        # eval() drops what the model remembers.
+        self.model, self.tokenizer = model.eval() if model.training else model, tokenizer
+        if remember is not None and not model.config.word_input:
             model.cache_words(remember)
 
     @classmethod

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from .configuration_elmo import ElmoConfig
 from .dispatch_elmo import has_fast_way
+from .fast_word_cache_elmo import BYTES
 from .int8_elmo import ElmoInt8Linear
 from .word_rows_elmo import PADDING_CHARACTER
 
@@ -36,7 +37,7 @@ class ElmoCharacterEncoder(nn.Module):
     may_be_fused = True
 
     engine = "auto"
-    cached_words = 0
+    bytes_of_words = BYTES  # of vectors that are kept from batch to batch
 
     def __init__(self, config: ElmoConfig):
         super().__init__()

@@ -46,7 +46,7 @@ def _is_known(module: nn.Module) -> bool:
     return type(module) in KNOWN or vars(type(module)).get("may_be_fused", False)
 
 
-def describe(asked: str, bilm: nn.Module, cached_words: int = 0) -> str:
+def describe(asked: str, bilm: nn.Module, bytes_of_words: int = 0) -> str:
     """One sentence on how a model computes at this moment."""
     if engine_of(asked) == "reference":
         return "reference: the plain loop over time, every token encoded."
@@ -59,5 +59,5 @@ def describe(asked: str, bilm: nn.Module, cached_words: int = 0) -> str:
     elif native_can(layer, weight):
         way = f"{way} and {native().name}{f' for up to {FEW_ROWS} texts' if is_large(layer) else ''}"
     threads = f" and {torch.get_num_threads()} threads" if weight.device.type == "cpu" else ""
-    words = f", up to {cached_words:,} words remembered" if cached_words else ""
+    words = f", words remembered in up to {bytes_of_words / 2**20:,.3g} MB" if bytes_of_words else ""
     return f"packed: no work on padding, distinct words once, {type_name} on {weight.device} by {way}{threads}{words}."

@@ -105,10 +105,11 @@ def _word_vectors(encoder: "ElmoCharacterEncoder", words: list[bytes], device: t
         forget(encoder)
         return encode_words(encoder, words, device)
     with torch.no_grad():
-        if not encoder.cached_words:
+        if not encoder.bytes_of_words:
             return encode_words(encoder, words, device)
         weights = (*encoder.parameters(), *encoder.buffers())
-        cache = kept(encoder, "words", weights, lambda: WordCache(encoder.cached_words))
+        size, dtype = encoder.config.projection_size, encoder.embedding.weight.dtype
+        cache = kept(encoder, "words", weights, lambda: WordCache(encoder.bytes_of_words, size, dtype))
         return cache.vectors(words, lambda missing: encode_words(encoder, missing, device))
 
 

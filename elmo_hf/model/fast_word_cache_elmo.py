@@ -6,12 +6,17 @@ import torch
 
 from .fast_fork_elmo import lock
 
+# What remembered words of a model take at most, unless somebody says otherwise.
+BYTES = 2**26
+# What a word takes besides its vector: its bytes, its number, and its places in the dictionary and the list.
+BYTES_OF_WORD = 256
+
 
 class WordCache:
-    """The vectors of up to `capacity` words; a new word takes the place of the one that came first."""
+    """Vectors of words in up to `most_bytes`, P numbers each; a new word takes the place of the one that came first."""
 
-    def __init__(self, capacity: int):
-        self.capacity = capacity
+    def __init__(self, most_bytes: int, size: int, dtype: torch.dtype):
+        self.capacity = most_bytes // bytes_of_word(size, dtype)
         self._slots: dict[bytes, int] = {}
         self._words: list[bytes] = []  # by slot
         self._next = 0
@@ -22,13 +27,15 @@ class WordCache:
 
     def vectors(self, words: list[bytes], encode: Callable[[list[bytes]], torch.Tensor]) -> torch.Tensor:
         """Distinct words -> (words, P); `encode` makes those that are not here."""
+        if not self.capacity:
+            return encode(words)
         with lock:
-            slots = [self._slots.get(word) for word in words]
+            slots = [*map(self._slots.get, words)]
+            missing = [number for number, slot in enumerate(slots) if slot is None]
+            if not missing and slots:
+                return self._store[slots]
             known = [number for number, slot in enumerate(slots) if slot is not None]
             found = self._store[[slots[number] for number in known]] if known else None
-        if len(known) == len(words) and words:
-            return found
-        missing = [number for number, slot in enumerate(slots) if slot is None]
         made = encode([words[number] for number in missing])
         with lock:
             self._remember([words[number] for number in missing][-self.capacity :], made[-self.capacity :])
@@ -65,3 +72,8 @@ class WordCache:
             if here:
                 store[:here] = self._store
             self._store = store
+
+
+def bytes_of_word(size: int, dtype: torch.dtype) -> int:
+    """What remembering one word with a vector of so many numbers takes, at most."""
+    return size * dtype.itemsize + BYTES_OF_WORD

@@ -17,6 +17,7 @@ from .checks_elmo import check_tensors
 from .configuration_elmo import ElmoConfig, foreign_pipelines
 from .fast_engine_elmo import check_engine, describe
 from .fast_products_elmo import forget
+from .fast_word_cache_elmo import bytes_of_word
 from .hub_elmo import pipelines_of, row_of
 from .lstm_elmo import ElmoLstmLayer
 from .model_card_elmo import keep_card_in_trainer, put_card_on_hub, write_card
@@ -139,11 +140,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self.train(self.training)
 
     def train(self, mode: bool = True):
+        goes_on = mode and self.training  # as Trainer says at every step
         if mode:
             keep_card_in_trainer()
         super().train(mode)
-        for module in self.modules():
-            forget(module)  # single numbers that were set through `weight.data` show at the latest now
+        if not goes_on:
+            for module in self.modules():
+                forget(module)  # single numbers that were set through `weight.data` show at the latest now
         parts = self.base_model.bilm_parts()
         for part in self._frozen_parts():
             for module in parts[part]:
@@ -215,13 +218,14 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def engine(self) -> str:
         """One sentence on how this model computes at this moment."""
         base = self.base_model
-        return describe(base.bilm.engine, base.bilm, getattr(base.token_encoder, "cached_words", 0))
+        return describe(base.bilm.engine, base.bilm, getattr(base.token_encoder, "bytes_of_words", 0))
 
-    def cache_words(self, number: int):
-        """Remembers the vectors of up to `number` words from batch to batch; 0, as in the beginning, remembers none.
+    def cache_words(self, number: int | None = None, megabytes: float | None = None):
+        """How many word vectors are remembered from batch to batch: up to a number of words, or of megabytes.
 
-        Exact: a changed weight drops them. They are used only where no gradient flows into the token encoder, and
-        are not saved. A million words of a model with vectors of 512 take 2 GB.
+        Not called, a model remembers up to 64 MB of them (87,000 words of the small size, 29,000 of the original);
+        `cache_words(0)` remembers none. It is exact: a changed weight drops them, and they are used only where no
+        gradient flows into the token encoder. A choice of this process: it is not saved.
 
         Example:
 
@@ -229,13 +233,20 @@ class ElmoPreTrainedModel(PreTrainedModel):
         >>> from elmo_hf import ElmoConfig, ElmoModel
         >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
         >>> model.cache_words(200_000)
+        >>> model.cache_words(megabytes=512)
 
         ```
         """
-        if number < 0:
-            raise ValueError(f"The number of words to remember is {number}; accepted is a whole number from 0.")
+        if (number is None) == (megabytes is None):
+            raise ValueError("cache_words takes a number of words, or `megabytes=`: one of the two.")
         encoder = self.base_model.token_encoder
-        encoder.cached_words = number
+        if number is None:
+            asked, bytes_ = megabytes, int(megabytes * 2**20)
+        else:
+            asked, bytes_ = number, number * bytes_of_word(self.config.projection_size, self.dtype)
+        if asked < 0:
+            raise ValueError(f"cache_words was asked for {asked}; accepted is a number from 0.")
+        encoder.bytes_of_words = bytes_
         forget(encoder)
 
     def quantize(self):

@@ -86,14 +86,18 @@ def test_remembered_words_give_the_same_vectors_and_stay_within_bounds(capacity)
     batches = [tokenizer(text, return_tensors="pt") for text in texts * 2]
     model.set_engine("packed")
     with torch.no_grad():
+        model.cache_words(0)
         expected = [model(**batch).last_hidden_state for batch in batches]
         model.cache_words(capacity)
         for batch, plain in zip(batches, expected, strict=True):
             assert torch.allclose(model(**batch).last_hidden_state, plain, atol=1e-6)
             assert len(_kept[model.token_encoder]["words"][1]) <= capacity
-    assert "up to" in model.engine
-    with pytest.raises(ValueError, match="accepted is a whole number from 0"):
-        model.cache_words(-1)
+    for wrong in ({"number": -1}, {"megabytes": -0.5}):
+        with pytest.raises(ValueError, match="accepted is a number from 0"):
+            model.cache_words(**wrong)
+    for wrong in ({}, {"number": 1, "megabytes": 1}):
+        with pytest.raises(ValueError, match="one of the two"):
+            model.cache_words(**wrong)
 
 
 def test_remembered_words_are_forgotten_when_a_weight_changes():
