@@ -13,7 +13,7 @@ BYTES_OF_WORD = 256
 
 
 class WordCache:
-    """Vectors of words in up to `most_bytes`, P numbers each; a new word takes the place of the one that came first."""
+    """Vectors (P,) of words in up to `most_bytes`; a new word takes the place of the one that came first."""
 
     def __init__(self, most_bytes: int, size: int, dtype: torch.dtype):
         self.capacity = most_bytes // bytes_of_word(size, dtype)
