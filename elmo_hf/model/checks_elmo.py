@@ -6,8 +6,8 @@ import torch
 
 WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 # What must be whole numbers, and what has one number for each position.
-IDS = ("input_ids", "backward_input_ids", "token_type_ids", "backward_labels")
-BY_POSITION = ("attention_mask", "token_type_ids")
+IDS = ("input_ids", "backward_input_ids", "token_type_ids", "word_vector_ids", "backward_labels")
+BY_POSITION = ("attention_mask", "token_type_ids", "word_vector_ids")
 
 
 def check_tensors(inputs: dict[str, Any], word_input: bool):
@@ -46,6 +46,12 @@ def check_tensors(inputs: dict[str, Any], word_input: bool):
             )
 
 
+def check_one_input(input_ids: Any, inputs_embeds: Any):
+    """Raises unless a model is given either ids or token vectors."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("An ELMo takes either input_ids or inputs_embeds: exactly one of the two.")
+
+
 def check_labels(labels: torch.Tensor, num_labels: int, what: str = "labels"):
     """Raises unless all labels are classes from 0 to below `num_labels`, or -100 for none."""
     if labels.dtype not in WHOLE:
@@ -79,4 +85,4 @@ def check_states(past_states: Any, like: torch.Tensor):
             )
 
 
-__all__ = ["check_labels", "check_states", "check_tensors"]
+__all__ = ["check_labels", "check_one_input", "check_states", "check_tensors"]

@@ -8,10 +8,8 @@ import torch
 from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig
 from .head_coref_elmo import Ranked
-from .heads_elmo import ElmoTaskModel
-from .modeling_elmo import token_mask
+from .task_model_elmo import ElmoTaskModel
 
 Span = tuple[int, int, int]
 
@@ -53,10 +51,6 @@ class ElmoForCoreference(ElmoTaskModel):
     # A document's loss is a mean over its spans, which nobody can count before.
     accepts_loss_kwargs = False
 
-    def __init__(self, config: ElmoConfig):
-        super().__init__(config)
-        self.post_init()
-
     @can_return_tuple
     def forward(
         self,
@@ -74,9 +68,8 @@ class ElmoForCoreference(ElmoTaskModel):
             labels: (mentions, 4): sentence, first and last word, both counted from 0 without `<S>`, and cluster.
             word_vector_ids: (B, T), rows of the table of word vectors, if the head has one.
         """
-        self.check_keywords(keywords)
-        mask = token_mask(input_ids, attention_mask, inputs_embeds)
-        read, _ = self.read(mask, input_ids, inputs_embeds, word_vector_ids, **keywords)
+        self.check_keywords(keywords, labels=labels)
+        (read,), _ = self.read(input_ids, attention_mask, inputs_embeds, word_vector_ids=word_vector_ids, **keywords)
         if labels is not None:
             _check_mentions(labels.tolist(), read.words.sum(1).tolist())
         ranked = self.classifier.rank(read)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .sentence_transformers_elmo import write_sentence_transformers  # noqa: F401
     from .task_encoders_elmo import StackedBiLstm  # noqa: F401
     from .task_layers_elmo import BiAttention  # noqa: F401
+    from .task_model_elmo import ElmoTaskModel  # noqa: F401
     from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
 READING = """import torch

@@ -10,7 +10,7 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
-from .checks_elmo import check_states
+from .checks_elmo import check_one_input, check_states
 from .configuration_elmo import ElmoConfig
 from .dictionary_encoder_elmo import ElmoDictionaryEncoder
 from .dispatch_elmo import has_fast_way
@@ -210,8 +210,7 @@ class ElmoModel(ElmoPreTrainedModel):
         attention_mask: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
     ):
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("ElmoModel takes either input_ids or inputs_embeds: exactly one of the two.")
+        check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is not None:
             if inputs_embeds.dim() != 3 or inputs_embeds.shape[2] != self.config.projection_size:
                 raise ValueError(

@@ -6,9 +6,8 @@ import torch
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig
-from .heads_elmo import ElmoTaskModel
 from .task_layers_elmo import best_span
+from .task_model_elmo import ElmoTaskModel
 
 # Of a position that is no word of the passage.
 NOWHERE = -1e4
@@ -51,9 +50,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
     ```
     """
 
-    def __init__(self, config: ElmoConfig):
-        super().__init__(config)
-        self.post_init()
+    parts_rows = True
 
     @can_return_tuple
     def forward(
@@ -82,15 +79,9 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             `start_logits` and `end_logits` (B, T), very low elsewhere than at the passage's words. With `no_answer`,
             position 0 is scored too, and both its logits together are the score of no answer.
         """
-        self.check_keywords(keywords)
-        (question, passage), hidden_states = self.read_sentences(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            inputs_embeds,
-            word_vector_ids,
-            output_hidden_states=output_hidden_states,
-            **keywords,
+        self.check_keywords(keywords, start_positions=start_positions, end_positions=end_positions)
+        (question, passage), hidden_states = self.read(
+            input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
         )
         start, end, none = self.classifier.spans(question, passage)
         start, end = (scores.float().masked_fill(~passage.words, NOWHERE) for scores in (start, end))  # (B, T)

@@ -263,12 +263,28 @@ def test_labels_that_cannot_be_are_refused(row):
     batch = collate(rows_of(model, 3))
     if "labels" in batch:
         batch["labels"][..., -2:] = 9
-        with pytest.raises(ValueError, match="labels holds 9; accepted are 0 to 4, and -100 for none"):
+        with pytest.raises(ValueError, match="labels holds 9; accepted are classes from 0 to 4, and -100 for none"):
             model(**batch)
     else:
         batch["start_positions"][1] = 1
         with pytest.raises(ValueError, match="Row 1 begins an answer at 1"):
             model(**batch)
+
+
+@every_head
+def test_inputs_that_cannot_be_are_refused(row):
+    model = model_of(row)
+    batch = collate(rows_of(model, 3))
+    mask = batch["attention_mask"]
+    wrong = {
+        "exactly one of the two": {"input_ids": None},
+        "word_vector_ids has the shape .* accepted is one value per token": {"word_vector_ids": mask[:, 1:].long()},
+        "token_type_ids has the type torch.float32; accepted are whole numbers": {"token_type_ids": mask.float()},
+        "got an unexpected keyword argument 'past_states'": {"past_states": ()},
+    }
+    for message, given in wrong.items():
+        with pytest.raises((ValueError, TypeError), match=message):
+            model(**{**batch, **given})
 
 
 @every_head
