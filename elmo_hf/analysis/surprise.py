@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from elmo_hf.language_model.probabilities import LOGITS_AT_ONCE, log_distribution, top_layers
+from elmo_hf.language_model.probabilities import log_probabilities
 from elmo_hf.language_model.scorer import ElmoScorer
 from elmo_hf.model.word_rows_elmo import UNK
 
 from .findings import Finding
-from .vectors import batches
 
-SENTENCES_AHEAD = 256
 # Light to dark; black is legible on the first four, white on the last two. Told apart without seeing colours.
 SHADES = ((255, 255, 255), (254, 237, 200), (253, 208, 140), (252, 165, 85), (190, 75, 10), (110, 35, 0))
 BITS_OF_SHADES = (4, 7, 10, 13, 16)
@@ -106,51 +103,23 @@ def surprise(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]]) -> It
 
     ```
     """
-    ahead: list[list[str]] = []
-    for sentence in sentences:
-        ahead.append(scorer.words(sentence))
-        if len(ahead) == SENTENCES_AHEAD:
-            yield from _surprise(scorer, ahead)
-            ahead = []
-    yield from _surprise(scorer, ahead)
+    for ahead in scorer.ahead(sentences):
+        yield from _surprise(scorer, ahead)
 
 
-@torch.no_grad()
 def _surprise(scorer: ElmoScorer, sentences: list[list[str]]) -> list[Surprise]:
     found: list[Any] = [None] * len(sentences)
     line_of_unknown = scorer.tokenizer.word_lines[UNK]
-    for numbers in batches([len(words) for words in sentences]):
-        batch = scorer.tokenizer(
-            [sentences[number] for number in numbers],
-            is_split_into_words=True,
-            padding=True,
-            padding_side="right",
-            return_lm_labels=True,
-            return_tensors="pt",
-        )
-        tops = top_layers(scorer.model, batch["input_ids"], batch["attention_mask"])
+    for numbers, lines, _, tops in scorer.read(sentences):
         for row, number in enumerate(numbers):
             count = len(sentences[number])
-            labels = batch["labels"][row, 1 : 1 + count]
+            words = lines[row, 1 : 1 + count]
             # Word p is token p + 1: forward has read up to token p, backward down to token p + 2.
-            rows = [top[row, start : start + count] for top, start in zip(tops, (0, 2), strict=False)]
-            each = _log_probabilities(scorer.model, rows, labels)
-            left, right, both = [*(-values.cpu().numpy() / math.log(2) for values in each), None, None][:3]
-            found[number] = Surprise(sentences[number], left, right, both, (labels == line_of_unknown).numpy())
+            tops_beside = [top[row, start : start + count] for top, start in zip(tops, (0, 2), strict=False)]
+            bits = -log_probabilities(scorer.model, tops_beside, words).cpu().numpy() / math.log(2)
+            both, left, right = bits.T if len(tops) == 2 else (None, bits[:, 0], None)
+            found[number] = Surprise(sentences[number], left, right, both, (words == line_of_unknown).numpy())
     return found
-
-
-def _log_probabilities(model: Any, rows: list[torch.Tensor], labels: torch.Tensor) -> list[torch.Tensor]:
-    """Of the words `labels` (T,), by each direction's top layers (T, P), and, if there are two, by both together."""
-    size = max(LOGITS_AT_ONCE // model.config.vocab_size, 1)
-    found = []
-    for start in range(0, max(len(labels), 1), size):
-        wanted = labels[start : start + size, None].to(rows[0].device)
-        each = [log_distribution(model, some[start : start + size]) for some in rows]  # (n, V)
-        if len(each) == 2:
-            each.append(torch.log_softmax(each[0] + each[1], -1))
-        found.append([one.gather(1, wanted)[:, 0] for one in each])
-    return [torch.cat(parts).double() for parts in zip(*found, strict=True)]
 
 
 def _shade(bits: float) -> int:

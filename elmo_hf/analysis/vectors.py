@@ -11,8 +11,6 @@ from tqdm import tqdm
 from elmo_hf.embedding import embed_corpus, open_store
 from elmo_hf.embedding.embedder import ElmoEmbedder
 
-PADDED_TOKENS = 4096
-
 
 class LayerReader:
     """Reads sentences with a model and gives all its layers. Each sentence is read from a fresh state.
@@ -83,18 +81,6 @@ class LayerReader:
                 progress=lambda outcome: bar.update(outcome.sentences - bar.n),
             )
         yield from open_store(store)
-
-
-def batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Numbers of sentences of about equal lengths."""
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * (lengths[number] + 2) > PADDED_TOKENS:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
 
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -183,7 +183,8 @@ def perplexity(
 
     ```
     """
-    result = count(model, tokenizer, sentences, streams, window, batch_size)
+    window = _checked_window(streams, window, batch_size)
+    result = count(ElmoScorer(model, tokenizer, batch_size or 32), sentences, streams, window)
     if not result.sentences:
         raise ValueError("The text has no words: nothing to measure. Accepted is at least one line that is not blank.")
     if not result.forward.tokens:
@@ -195,16 +196,13 @@ def perplexity(
 
 
 def count(
-    model: PreTrainedModel,
-    tokenizer: Any,
+    scorer: ElmoScorer,
     sentences: Iterable[str | Sequence[str]],
     streams: int | None = None,
     window: int | None = None,
-    batch_size: int | None = None,
 ) -> Perplexity:
     """As `perplexity`, but of a text without words too: zeros, to which other processes may add theirs."""
-    window = _checked_window(streams, window, batch_size)
-    scorer = ElmoScorer(model, tokenizer, batch_size or 32)
+    model = scorer.model
     backward = DirectionLoss() if model.config.bidirectional else None
     result = Perplexity(DirectionLoss(), backward, streams, window)
     texts = (text for text in sentences if (text.strip() if isinstance(text, str) else text))
@@ -274,7 +272,7 @@ def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Se
         tops, states = model.top_layers(forward, mask[:, :window], backward, states)
         for number, (direction, top) in enumerate(zip(result.directions, tops, strict=True)):
             wanted = targets[:, number].reshape(-1, 4)
-            found = log_probabilities(model, top.flatten(0, 1), torch.from_numpy(wanted[:, 0]))
+            found = log_probabilities(model, [top.flatten(0, 1)], torch.from_numpy(wanted[:, 0]))
             direction.add(-found.sum().item(), wanted[:, 1:])
     result.dropped = read - result.forward.tokens
 

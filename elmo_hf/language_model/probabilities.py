@@ -4,7 +4,7 @@ Neither is there ever a table of all positions by all words of the vocabulary, n
 B sentences of T tokens; P is the projection size, V the vocabulary, N any number of positions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -81,40 +81,44 @@ def reversed_rows(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def log_probabilities(model: PreTrainedModel, rows: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Log probability (N,) of the words (N,), lines of the vocabulary, given the top layer (N, P) before each."""
+def log_probabilities(model: PreTrainedModel, rows: Sequence[torch.Tensor], words: torch.Tensor) -> torch.Tensor:
+    """Log probabilities (N, 1 or 3) of the words (N,), lines of the vocabulary, by what `distributions` gives."""
+    words = words[:, None].to(rows[0].device)
     # Made at once: small results kept between large tables that come and go would leave the memory full of holes.
-    found = rows.new_empty(len(rows), dtype=torch.float64)
-    parts = (_parts(model, x) for x in (rows, words.to(rows.device), found))
-    for some, these, result in zip(*parts, strict=True):
-        result.copy_(log_distribution(model, some).gather(1, these[:, None])[:, 0])
+    found = rows[0].new_empty(len(words), 1 if len(rows) == 1 else 3, dtype=torch.float64)
+    for result, these, *some in zip(*(_parts(model, x) for x in (found, words, *rows)), strict=True):
+        for column, every in enumerate(distributions(model, some)):
+            result[:, column] = every.gather(1, these)[:, 0]
     return found
 
 
 @torch.no_grad()
 def best_words(
-    model: PreTrainedModel, rows: list[torch.Tensor], k: int, never: list[int]
+    model: PreTrainedModel, rows: Sequence[torch.Tensor], k: int, never: list[int]
 ) -> Iterator[tuple[list[int], list[list[float]]]]:
     """For each position the k likeliest words, as lines of the vocabulary, and their scores.
 
     Args:
-        rows: top layers (N, P). Those of one direction give one score. Those of both give three: the sum of both log
-            probabilities, normalised over the vocabulary, and each by itself.
+        rows: as `distributions` takes them; the first of what that gives says which words are the likeliest.
         never: lines of the vocabulary that are not proposed.
     """
     k = min(k, model.config.vocab_size - len(never))
     for parts in zip(*(_parts(model, some) for some in rows), strict=True):
-        each = [log_distribution(model, some) for some in parts]  # (n, V)
-        if len(each) == 2:
-            each.insert(0, torch.log_softmax(each[0] + each[1], -1))
+        each = distributions(model, parts)  # (n, V)
         lines = each[0].index_fill(1, torch.tensor(never, device=each[0].device).long(), -torch.inf).topk(k).indices
         scores = torch.stack([one.gather(1, lines) for one in each], -1)  # (n, k, 1 or 3)
         yield from zip(lines.tolist(), scores.tolist(), strict=True)
 
 
-def log_distribution(model: PreTrainedModel, rows: torch.Tensor) -> torch.Tensor:
-    """Log probabilities (N, V) of every word, for few enough positions to hold them."""
-    return torch.log_softmax(model.get_output_embeddings()(rows).float(), -1)
+def distributions(model: PreTrainedModel, rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Log probabilities (N, V) of every word, for few enough positions to hold them.
+
+    Args:
+        rows: top layers (N, P). Those of one direction give one distribution. Those of both give three: the sum of
+            both log probabilities, normalised over the vocabulary, and each by itself.
+    """
+    each = [torch.log_softmax(model.get_output_embeddings()(some).float(), -1) for some in rows]
+    return each if len(each) == 1 else [torch.log_softmax(each[0] + each[1], -1), *each]
 
 
 def _parts(model: PreTrainedModel, x: torch.Tensor) -> tuple[torch.Tensor, ...]:

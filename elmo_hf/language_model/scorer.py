@@ -77,6 +77,21 @@ class Prediction(NamedTuple):
     backward: float | None = None
 
 
+class ReadBatch(NamedTuple):
+    """Sentences that were read together.
+
+    Args:
+        numbers: which of the sentences.
+        labels, mask: (B, T), of each token its line in the vocabulary, and where there is one; padded on the right.
+        tops: the top layer (B, T, P) of each direction.
+    """
+
+    numbers: list[int]
+    labels: torch.Tensor
+    mask: torch.Tensor
+    tops: tuple[torch.Tensor, ...]
+
+
 class ElmoScorer:
     """Uses a language model: scores of words and sentences, next and previous words, substitutes.
 
@@ -166,19 +181,13 @@ class ElmoScorer:
 
     def score_stream(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SentenceScore]:
         """The same for any number of sentences, strings or lists of words, in their order; a few are read ahead."""
-        ahead, words = [], 0
-        for sentence in sentences:
-            ahead.append(self.words(sentence))
-            words += len(ahead[-1])
-            if len(ahead) == 16 * self.batch_size or words >= WORDS_AHEAD:
-                yield from self._score(ahead)
-                ahead, words = [], 0
-        yield from self._score(ahead)
+        for ahead in self.ahead(sentences):
+            yield from self._score(ahead)
 
     def _score(self, sentences: list[list[str]]) -> list[SentenceScore]:
         scores: list[Any] = [None] * len(sentences)
         line_of_unknown = self.tokenizer.word_lines[UNK]
-        for numbers, labels, mask, tops in self._read(sentences):
+        for numbers, labels, mask, tops in self.read(sentences):
             directions = [self._score_direction(*one, labels, mask) for one in zip(tops, (1, -1), strict=False)]
             for row, number in enumerate(numbers):
                 tokens = [BOS, *sentences[number], EOS]
@@ -192,9 +201,9 @@ class ElmoScorer:
         earlier, later = slice(None, -1), slice(1, None)
         read, predicted = (earlier, later) if step == 1 else (later, earlier)
         pairs = mask[:, later]  # padding is on the right: where there is a token, there is one before it
-        found = log_probabilities(self.model, top[:, read][pairs.to(top.device)], labels[:, predicted][pairs])
+        found = log_probabilities(self.model, [top[:, read][pairs.to(top.device)]], labels[:, predicted][pairs])
         values = torch.zeros(mask.shape, dtype=torch.float64)
-        values[:, predicted][pairs] = found.cpu()
+        values[:, predicted][pairs] = found[:, 0].cpu()
         return values.numpy()
 
     # -- which words would fit
@@ -250,7 +259,7 @@ class ElmoScorer:
         words, lines_of = self.tokenizer.word_vocabulary, self.tokenizer.word_lines
         never = [] if specials else [lines_of[token] for token in (BOS, EOS, UNK)]
         predictions: list[Any] = [None] * len(sentences)
-        for numbers, _, _, tops in self._read(sentences):
+        for numbers, _, _, tops in self.read(sentences):
             rows = [
                 top[range(len(numbers)), [places[number] for number in numbers]]  # (B, P)
                 for top, places in zip(tops, asked, strict=False)
@@ -282,10 +291,19 @@ class ElmoScorer:
             )
         return single, [self.words(one) for one in sentences]
 
-    def _read(
-        self, sentences: list[list[str]]
-    ) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]]:
-        """In batches of about equal lengths: the sentences' numbers, labels (B, T), mask (B, T) and top layers."""
+    def ahead(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[list[list[str]]]:
+        """The words of any number of sentences, as many sentences at a time as are read ahead."""
+        ahead, words = [], 0
+        for sentence in sentences:
+            ahead.append(self.words(sentence))
+            words += len(ahead[-1])
+            if len(ahead) == 16 * self.batch_size or words >= WORDS_AHEAD:
+                yield ahead
+                ahead, words = [], 0
+        yield ahead
+
+    def read(self, sentences: list[list[str]]) -> Iterator[ReadBatch]:
+        """The top layers of sentences, in batches of about equal lengths."""
         for numbers in self._batches([len(words) for words in sentences]):
             batch = self.tokenizer(
                 [sentences[number] for number in numbers],
@@ -296,7 +314,7 @@ class ElmoScorer:
                 return_tensors="pt",
             )
             tops = top_layers(self.model, batch["input_ids"], batch["attention_mask"])
-            yield numbers, batch["labels"], batch["attention_mask"].bool(), tops
+            yield ReadBatch(numbers, batch["labels"], batch["attention_mask"].bool(), tops)
 
     def _batches(self, lengths: list[int]) -> Iterator[list[int]]:
         batch: list[int] = []

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from elmo_hf.language_model.perplexity import Perplexity, count, exponential
+from elmo_hf.language_model.scorer import ElmoScorer
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.lstm_elmo import States
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
@@ -215,7 +216,7 @@ class ElmoPretrainer(Trainer):
         start = time.perf_counter()
         sentences = self.held_out if eval_dataset is None else list(eval_dataset)
         mine = sentences[self.args.process_index :: self.args.world_size]
-        numbers = count(self.model, self.processing_class, mine).numbers()
+        numbers = count(ElmoScorer(self.model, self.processing_class), mine).numbers()
         numbers = reduce(torch.tensor(numbers, dtype=torch.float64).to(self.args.device), "sum").tolist()
         found = Perplexity.of_numbers(numbers)
         metrics = {f"{metric_key_prefix}_perplexity": found.perplexity, f"{metric_key_prefix}_loss": found.loss}

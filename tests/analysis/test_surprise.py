@@ -8,8 +8,9 @@ import pytest
 import torch
 from golden_files import GOLDEN
 from golden_language_model import GoldenLanguageModel
+from small_models import small
 
-from elmo_hf import ElmoScorer
+from elmo_hf import ElmoForPreTraining, ElmoScorer, ElmoTokenizer
 from elmo_hf.analysis import surprise
 
 SENTENCES = ["The cat sat on the mat .", "I unheardof <b>apples</b> !", "a"]
@@ -43,6 +44,16 @@ def test_both_is_the_product_of_both_normalised_over_the_vocabulary(scorer):
         product = torch.exp(forward[place]) * torch.exp(backward[place + 2])
         expected = -torch.log2(product[batch["labels"][0, place + 1]] / product.sum())
         assert found.both[place] == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_a_model_that_only_reads_forward_has_one_side():
+    words = ["<S>", "</S>", "<UNK>", "cats", "sleep"]
+    model = small(ElmoForPreTraining, bidirectional=False, vocab_size=len(words))
+    scorer = ElmoScorer(model, ElmoTokenizer(word_vocabulary=words))
+    found = list(surprise(scorer, ["cats sleep", ["sleep"]]))
+    assert [list(one.sides) for one in found] == [["left"], ["left"]]
+    for one, score in zip(found, scorer.score(["cats sleep", "sleep"]), strict=True):
+        assert np.allclose(one.shown, -score.forward[1:-1] / np.log(2), atol=1e-5)
 
 
 def test_the_verb(command, model, tmp_path):
