@@ -7,9 +7,8 @@ from typing import NoReturn
 
 import typer
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 
-MENDABLE = (ValueError, OSError, ImportError, MemoryError, StrictDataclassError, SafetensorError)
+MENDABLE = (ValueError, OSError, ImportError, MemoryError, StrictDataclassError)
 
 
 def run(app: Callable[[], None]) -> NoReturn | None:
@@ -42,6 +41,4 @@ def sentence(error: BaseException) -> str:
         return f"{' -> '.join(names)}: {error.strerror}." if names else f"{error.strerror}."
     if isinstance(error, MemoryError):
         return f"There is not enough memory. {error}".strip()
-    if isinstance(error, SafetensorError):
-        return f"The weights (model.safetensors) are broken and cannot be read: {error}."
     return str(error).strip() or f"{type(error).__name__}."

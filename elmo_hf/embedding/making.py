@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from .embedder import ElmoEmbedder
@@ -129,9 +129,14 @@ class PartMaker:
         path = self._state_file(number)
         if not path.exists():
             raise ValueError(f"{path} is missing: the state after part {number}, from which the next one goes on.")
-        with safe_open(path, framework="pt", device=str(self.embedder.model.device)) as file:
-            layers = range(self.embedder.model.config.num_hidden_layers)
-            return tuple((file.get_tensor(f"h.{layer}"), file.get_tensor(f"c.{layer}")) for layer in layers)
+        layers = range(self.embedder.model.config.num_hidden_layers)
+        try:
+            with safe_open(path, framework="pt", device=str(self.embedder.model.device)) as file:
+                return tuple((file.get_tensor(f"h.{layer}"), file.get_tensor(f"c.{layer}")) for layer in layers)
+        except SafetensorError as error:
+            raise ValueError(
+                f"{path} is damaged ({error}): the state after part {number}, needed to go on."
+            ) from error
 
 
 def remove_states(folder: Path):

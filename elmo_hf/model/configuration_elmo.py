@@ -1,15 +1,16 @@
 """ElmoConfig: the sizes and choices of one ELMo."""
 
 import json
-import os
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 from transformers.utils import logging
 
 from .hub_elmo import AUTO_MAP, Pipelines
+from .loading_elmo import check_place
 
 logger = logging.get_logger(__name__)
 
@@ -17,6 +18,7 @@ ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7,
 
 BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
 MOST_LAYERS = 1000
+FLOATING = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
 # Whether this file came along with a model, in place of the installed package.
 IS_REMOTE_COPY = __name__.startswith("transformers_modules.")
@@ -111,6 +113,9 @@ class ElmoConfig(PreTrainedConfig):
             # A vocabulary starts with <S> and </S>, and ids count from 1.
             self.boundary_ids = [1, 2] if self.word_input else [BEGIN_OF_SENTENCE_BYTE + 1, END_OF_SENTENCE_BYTE + 1]
         _require_json(self.head)
+        for name, dtype in (("dtype", self.dtype), ("torch_dtype", kwargs.get("torch_dtype"))):
+            known = dtype is None or str(dtype).removeprefix("torch.") in FLOATING
+            _require(known, name, dtype, ", ".join(FLOATING))
         # Classes that somebody else added to a model stay; ours are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
         named = kwargs.get("custom_pipelines")
@@ -168,30 +173,36 @@ class ElmoConfig(PreTrainedConfig):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any):
-        """As in transformers; a config.json that is damaged is named."""
+        """As in transformers; errors name the model."""
+        kwargs["_read_from"] = pretrained_model_name_or_path
+        return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any):
+        """As in transformers; what is no configuration of an ELMo is said in a sentence."""
+        name = kwargs.pop("_read_from", None) or kwargs.get("name_or_path")
+        whose = f"The configuration of {name}" if name else "This configuration"
+        classes = config_dict.get("architectures") or []
+        if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+            raise ValueError(f"{whose} has `architectures` {classes!r}; accepted is a list of names of classes.")
         try:
-            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+            return super().from_dict(config_dict, **kwargs)
+        except (StrictDataclassError, ValueError) as error:
+            raise ValueError(f"{whose} cannot be used: {error.__cause__ or error}") from error
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"The config.json of {pretrained_model_name_or_path} is no configuration of an ELMo: {error}."
-            ) from error
+            raise ValueError(f"{whose} is none of an ELMo: {error}.") from error
 
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
-        name = str(pretrained_model_name_or_path)
-        if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
-            raise OSError(f"There is no folder {name}, and no repository of the Hub has such a name.")
+        check_place(pretrained_model_name_or_path)
         found, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
-        kind = found.get("model_type")
+        kind = found.get("model_type") if isinstance(found, dict) else None
         if kind != cls.model_type:
             holds = f"a model of the type {kind!r}" if kind else "no model: no config.json in it says what it is"
             raise ValueError(
                 f"{pretrained_model_name_or_path} holds {holds}; accepted is an ELMo, as `elmo-hf convert` and "
                 "`elmo-hf pretrain` make them."
             )
-        classes = found.get("architectures") or []
-        if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
-            raise ValueError(f"`architectures` of {name} is {classes!r}; accepted is a list of names of classes.")
         return found, rest
 
     def validate_token_ids(self):

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .heads_elmo import ElmoForTokenClassification  # noqa: F401
     from .int8_elmo import quantize_weight  # noqa: F401
     from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
+    from .loading_elmo import check_loaded  # noqa: F401
     from .lstm_elmo import ElmoBiLm  # noqa: F401
     from .model_card_elmo import model_card  # noqa: F401
     from .modeling_elmo import ElmoModel  # noqa: F401

@@ -19,6 +19,7 @@ from .fast_engine_elmo import check_engine, describe
 from .fast_products_elmo import forget
 from .fast_word_cache_elmo import bytes_of_word
 from .hub_elmo import pipelines_of, row_of
+from .loading_elmo import check_loaded, check_place, reading_weights
 from .lstm_elmo import ElmoLstmLayer
 from .model_card_elmo import keep_card_in_trainer, put_card_on_hub, write_card
 from .overriding_elmo import overrides
@@ -32,6 +33,7 @@ USUAL_KEYWORDS = (*WITHOUT_ATTENTION, "token_type_ids", "use_cache", "num_items_
 
 
 @overrides("_init_weights", "post_init", "train", "resize_token_embeddings", "save_pretrained", "push_to_hub")
+@overrides("_finalize_model_loading")
 class ElmoPreTrainedModel(PreTrainedModel):
     """What every ELMo class shares: initial weights, freezing, saving with a model card.
 
@@ -100,11 +102,26 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any):
-        """As in transformers; `freeze_bilm=True`, `False` or a list of parts sets what trains."""
-        loaded = super().from_pretrained(*args, **kwargs)
+        """As in transformers; `freeze_bilm=True`, `False` or a list of parts sets what trains.
+
+        A biLM whose weights are missing, damaged or of other shapes than config.json says is an error.
+        """
+        name = args[0] if args else kwargs.get("pretrained_model_name_or_path")
+        if name is not None:
+            check_place(name)
+        with reading_weights(name):
+            loaded = super().from_pretrained(*args, **kwargs)
         # Loading makes every parameter trainable again.
         (loaded[0] if isinstance(loaded, tuple) else loaded)._apply_freezing()
         return loaded
+
+    @staticmethod
+    def _finalize_model_loading(model: PreTrainedModel, load_config: Any, loading_info: Any) -> Any:
+        # Before transformers' own look, whose error names no file and no weight.
+        if not load_config.ignore_mismatched_sizes:
+            name = load_config.pretrained_model_name_or_path
+            check_loaded(model, name, loading_info.missing_keys, loading_info.mismatched_keys)
+        return PreTrainedModel._finalize_model_loading(model, load_config, loading_info)
 
     def freeze(self, parts: bool | Sequence[str] = True):
         """Freezes the whole biLM (True), nothing (False), or the named parts only; saved with the model.
