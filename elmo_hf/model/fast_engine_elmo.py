@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from .fast_native_elmo import FEW_ROWS, is_large, native, native_can
+from .fast_native_elmo import most_texts, native, native_can
 from .fast_operators_elmo import int8_can, is_plain, is_untouched, onednn_can, transforms_are_active
 
 ENGINES = ("auto", "reference", "packed")
@@ -57,7 +57,8 @@ def describe(asked: str, bilm: nn.Module, bytes_of_words: int = 0) -> str:
         type_name = f"int8 weights, {type_name} between them,"
         way = "oneDNN in eight bits" if int8_can(weight.device) else f"{way}, as floats"
     elif native_can(layer, weight):
-        way = f"{way} and {native().name}{f' for up to {FEW_ROWS} texts' if is_large(layer) else ''}"
+        most = most_texts(layer)
+        way = f"{way} and {native().name}{'' if most is None else f' for up to {most} texts'}"
     threads = f" and {torch.get_num_threads()} threads" if weight.device.type == "cpu" else ""
     words = f", words remembered in up to {bytes_of_words / 2**20:,.3g} MB" if bytes_of_words else ""
     return f"packed: no work on padding, distinct words once, {type_name} on {weight.device} by {way}{threads}{words}."

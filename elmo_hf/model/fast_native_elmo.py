@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 # Tokens whose input half of the gates is computed at once: as many as stay in a cache near the processor.
 TOKENS_AT_ONCE = 48
-# With more numbers in a weight than this the library is for few texts at a time only: measured with 8,388,608 of them
-# (the original size), it took 0.7 of oneDNN's time for one text and 1.2 for 32; at 524,288, 0.4 and 0.85 (for 64).
+# Share of oneDNN's time on one thread with AVX-512, for 1 / 8 / 64 texts: small size 0.4 / 0.6 / 0.8, medium 0.6 /
+# 0.65 / 0.85, original 0.75 / 0.85 / 0.95. With more numbers in a weight than LARGE, and narrower vectors or more
+# threads than the library takes (one for each direction), it is therefore for few texts at a time only.
 LARGE, FEW_ROWS = 2**20, 2
+WIDE, DIRECTIONS = 16, 2
 # Numbers of the check; outputs and states are at most 3.
 LARGEST_DIFFERENCE = 1e-5
 
@@ -109,19 +111,23 @@ class NativeWeights:
         return cls(gates[0], gate_bias(bias), gates[1], of_cell)
 
 
-def is_large(layer: "ElmoLstmLayer") -> bool:
-    """Whether oneDNN's products win at this size, from a few rows on."""
-    return layer.weight_input.numel() > LARGE
+def most_texts(layer: "ElmoLstmLayer") -> int | None:
+    """Up to how many texts at a time the library is faster than oneDNN's products; None: any number."""
+    if layer.weight_input.numel() <= LARGE:
+        return None
+    wins = native().lanes >= WIDE and torch.get_num_threads() <= DIRECTIONS
+    return None if wins else FEW_ROWS
 
 
 def native_can(layer: "ElmoLstmLayer", x: torch.Tensor, rows: int = 1) -> bool:
     """Whether the library computes this layer for so many texts, without gradients."""
     if x.device.type != "cpu" or x.dtype != torch.float32 or layer.quantized:
         return False
-    if rows > FEW_ROWS and is_large(layer):
-        return False
     found = native()
-    return found is not None and layer.bias.shape[0] % (4 * found.lanes) == 0
+    if found is None or layer.bias.shape[0] % (4 * found.lanes):
+        return False
+    most = most_texts(layer)
+    return most is None or rows <= most
 
 
 def run_layers(

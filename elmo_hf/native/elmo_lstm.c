@@ -79,13 +79,42 @@ INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
 INLINE vec tangent(vec x) { return 2.0f / (1.0f + exponential(-2.0f * x)) - 1.0f; }
 
-/* sums[rows][4] += a[rows][depth] times a panel (depth, 4, LANES) of weights. */
+/* sums[rows][4] += a[rows][depth] times a panel (depth, 4, LANES) of weights.
+   A function of its own for each number of rows: inside of a longer one compilers run out of registers for the sums. */
+#define MULTIPLY(rows)                                                                                                \
+    static __attribute__((noinline)) void multiply_##rows(vec sums[ROWS][4], const float *a, size_t stride,           \
+                                                          const float *panel, int depth) {                            \
+        vec kept[rows][4];                                                                                            \
+        for (int r = 0; r < rows; r++)                                                                                \
+            for (int g = 0; g < 4; g++) kept[r][g] = sums[r][g];                                                      \
+        for (int k = 0; k < depth; k++, panel += 4 * LANES) {                                                         \
+            vec weight[4];                                                                                            \
+            for (int g = 0; g < 4; g++) weight[g] = load(panel + g * LANES);                                          \
+            for (int r = 0; r < rows; r++)                                                                            \
+                for (int g = 0; g < 4; g++) kept[r][g] += weight[g] * a[r * stride + k];                              \
+        }                                                                                                             \
+        for (int r = 0; r < rows; r++)                                                                                \
+            for (int g = 0; g < 4; g++) sums[r][g] = kept[r][g];                                                      \
+    }
+MULTIPLY(1)
+MULTIPLY(2)
+MULTIPLY(3)
+#if ROWS > 3
+MULTIPLY(4)
+MULTIPLY(5)
+MULTIPLY(6)
+#endif
+
 INLINE void multiply(const int rows, vec sums[ROWS][4], const float *a, size_t stride, const float *panel, int depth) {
-    for (int k = 0; k < depth; k++, panel += 4 * LANES) {
-        vec weight[4];
-        for (int g = 0; g < 4; g++) weight[g] = load(panel + g * LANES);
-        for (int r = 0; r < rows; r++)
-            for (int g = 0; g < 4; g++) sums[r][g] += weight[g] * a[r * stride + k];
+    switch (rows) {
+        case 1: multiply_1(sums, a, stride, panel, depth); break;
+        case 2: multiply_2(sums, a, stride, panel, depth); break;
+        case 3: multiply_3(sums, a, stride, panel, depth); break;
+#if ROWS > 3
+        case 4: multiply_4(sums, a, stride, panel, depth); break;
+        case 5: multiply_5(sums, a, stride, panel, depth); break;
+        case 6: multiply_6(sums, a, stride, panel, depth); break;
+#endif
     }
 }
 
@@ -96,7 +125,10 @@ typedef struct {
     float cell_clip, projection_clip;   /* below 0: none */
 } Layer;
 
-/* The input half of the gates of LANES units: gates (rows, 4H) = bias + x times the panel. */
+/* The input half of the gates of LANES units: gates (rows, 4, LANES) = bias + x times the panel.
+
+   A block's gates lie as (H / LANES, tokens, 4, LANES): what is written and read together is side by side. Rows of all
+   gates would begin at multiples of 4 kB, for which a cache near the processor has few places. */
 INLINE void input_rows(const int rows, const Layer *layer, int unit, const float *x, float *gates) {
     const size_t cell = layer->cell, size = layer->projection;
     vec sums[ROWS][4];
@@ -106,7 +138,7 @@ INLINE void input_rows(const int rows, const Layer *layer, int unit, const float
     }
     multiply(rows, sums, x, size, layer->of_input + (size_t)unit * size * 4, (int)size);
     for (int r = 0; r < rows; r++)
-        for (int g = 0; g < 4; g++) store(gates + r * 4 * cell + g * cell + unit, sums[r][g]);
+        for (int g = 0; g < 4; g++) store(gates + (r * 4 + g) * LANES, sums[r][g]);
 }
 
 /* One step of LANES units: gates of the input half -> c in place, and m. */
@@ -115,7 +147,7 @@ INLINE void cell_rows(const int rows, const Layer *layer, int unit, const float 
     const size_t cell = layer->cell, size = layer->projection;
     vec sums[ROWS][4];
     for (int r = 0; r < rows; r++)
-        for (int g = 0; g < 4; g++) sums[r][g] = load(gates + r * 4 * cell + g * cell + unit);
+        for (int g = 0; g < 4; g++) sums[r][g] = load(gates + (r * 4 + g) * LANES);
     multiply(rows, sums, h, size, layer->of_state + (size_t)unit * size * 4, (int)size);
     for (int r = 0; r < rows; r++) {
         float *state = c + r * cell + unit;
@@ -150,25 +182,28 @@ INLINE void projection_rows(const int rows, const Layer *layer, int first, int u
     }
 }
 
-/* Runs CALL with its number of rows as a constant, ROWS at a time. */
-#define IN_ROWS(count, CALL)                                     \
-    for (int row = 0; row < (count);) {                          \
-        int left = (count)-row;                                  \
-        if (left >= ROWS) { CALL(ROWS); row += ROWS; continue; } \
-        switch (left) {                                          \
-            case 1: CALL(1); break;                              \
-            case 2: CALL(2); break;                              \
-            case 3: CALL((ROWS < 3 ? ROWS : 3)); break;          \
-            case 4: CALL((ROWS < 4 ? ROWS : 4)); break;          \
-            default: CALL((ROWS < 5 ? ROWS : 5)); break;         \
-        }                                                        \
-        row += left;                                             \
+/* Runs CALL with its number of rows as a constant, on as few runs of up to ROWS as there can be, of like lengths: a
+   short one wastes more than it leaves to the others. */
+#define IN_ROWS(count, CALL)                                                               \
+    for (int row = 0, runs = ((count) + ROWS - 1) / ROWS; row < (count); runs--) {         \
+        const int run = ((count)-row + runs - 1) / runs;                                   \
+        switch (run) {                                                                     \
+            case 1: CALL(1); break;                                                        \
+            case 2: CALL(2); break;                                                        \
+            case 3: CALL(3); break;                                                        \
+            case 4: CALL((ROWS < 4 ? ROWS : 4)); break;                                    \
+            case 5: CALL((ROWS < 5 ? ROWS : 5)); break;                                    \
+            default: CALL(ROWS); break;                                                    \
+        }                                                                                  \
+        row += run;                                                                        \
     }
 
-static void step(const Layer *layer, int rows, const float *gates, float *h, float *c, float *m) {
+/* gates: those of the step's first row in the block's first panel; the next panel begins `panel` numbers later. */
+static void step(const Layer *layer, int rows, const float *gates, size_t panel, float *h, float *c, float *m) {
     const size_t cell = layer->cell, size = layer->projection;
     for (int unit = 0; unit < layer->cell; unit += LANES) {
-#define CELL(n) cell_rows(n, layer, unit, gates + row * 4 * cell, h + row * size, c + row * cell, m + row * cell)
+        const float *of_unit = gates + unit / LANES * panel;
+#define CELL(n) cell_rows(n, layer, unit, of_unit + row * 4 * LANES, h + row * size, c + row * cell, m + row * cell)
         IN_ROWS(rows, CELL)
     }
     if (!layer->of_cell) {
@@ -193,15 +228,17 @@ EXPORT void elmo_layer(int projection, int cell, const float *of_input, const fl
     for (int first = 0, after; first < steps; first = after) {
         int tokens = 0;
         for (after = first; after < steps && tokens + sizes[after] <= block; after++) tokens += sizes[after];
+        const size_t panel = (size_t)tokens * 4 * LANES;
         for (int unit = 0; unit < cell; unit += LANES) {
-#define INPUT(n) input_rows(n, &layer, unit, x + (size_t)row * projection, gates + (size_t)row * 4 * cell)
+            float *of_unit = gates + unit / LANES * panel;
+#define INPUT(n) input_rows(n, &layer, unit, x + (size_t)row * projection, of_unit + row * 4 * LANES)
             IN_ROWS(tokens, INPUT)
         }
         const float *of_step = gates;
         for (int t = first; t < after; t++) {
-            step(&layer, sizes[t], of_step, h, c, m);
+            step(&layer, sizes[t], of_step, panel, h, c, m);
             memcpy(y, h, (size_t)sizes[t] * projection * sizeof(float));
-            of_step += (size_t)sizes[t] * 4 * cell;
+            of_step += (size_t)sizes[t] * 4 * LANES;
             y += (size_t)sizes[t] * projection;
         }
         x += (size_t)tokens * projection;

@@ -111,7 +111,8 @@ def test_a_cell_that_does_not_fit_the_vectors_takes_the_other_way(tmp_path, batc
 
 
 @needs_compiler
-def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch):
+@pytest.mark.parametrize("narrow_or_crowded", [("WIDE", 1000), ("DIRECTIONS", 0)])
+def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch, narrow_or_crowded):
     library, seen = loader.Library(built(tmp_path), "test"), []
     real = library.layer
     library.layer = lambda *given: seen.append(given[8]) or real(*given)
@@ -121,6 +122,12 @@ def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch):
     calls = len(seen)
     assert calls > 3  # three of them are the check
     monkeypatch.setattr(fast_native_elmo, "LARGE", 100)
+    monkeypatch.setattr(fast_native_elmo, "WIDE", library.lanes)
+    monkeypatch.setattr(fast_native_elmo, "DIRECTIONS", torch.get_num_threads())
+    assert_equal_to_reference(model, batch)
+    assert len(seen) > calls and "texts" not in model.engine
+    calls = len(seen)
+    monkeypatch.setattr(fast_native_elmo, *narrow_or_crowded)
     assert_equal_to_reference(model, batch)
     assert len(seen) == calls and "for up to 2 texts" in model.engine
     few = {name: value[:2] for name, value in batch.items()}
