@@ -5,11 +5,16 @@ import hashlib
 import json
 import os
 import re
+import socket
+import threading
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from http.client import HTTPException, HTTPMessage, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import (
@@ -27,6 +32,8 @@ from filelock import FileLock
 from tqdm import tqdm
 
 TIMEOUT = 30.0
+# To connect, and again until an answer's headers end: TIMEOUT begins anew with every byte of them.
+HEADERS_TIME = 60.0
 # A download that stays below the least rate for a while has stalled; the total is for all attempts together.
 LEAST_RATE, RATE_SPAN = 1_000, 60.0  # bytes a second, seconds
 TOTAL_TIME = 12 * 3600.0
@@ -186,9 +193,15 @@ class _Download:
         return self.file.with_name(self.file.name + ending)
 
     def run(self) -> Path:
-        with FileLock(self._beside(".lock")):
-            if not (self.file.exists() and self._is_current()):
-                self._retrieve()
+        with FileLock(self._beside(".lock")) as lock:
+            try:
+                if not (self.file.exists() and self._is_current()):
+                    self._retrieve()
+            except BaseException:
+                # Whoever waits for it notices that it is gone, as long as it is taken away while it is held.
+                with suppress(OSError):  # where an open file cannot be removed, its release does it
+                    os.unlink(lock.lock_file)
+                raise
         return self.file
 
     def _is_current(self) -> bool:
@@ -350,10 +363,56 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(request, file, code, message, headers, address)
 
 
+class _Bounded:
+    """A connection that is shut when connecting, or the headers of an answer, take too long in all."""
+
+    def connect(self):
+        self._in_time(super().connect)
+
+    def getresponse(self):
+        return self._in_time(super().getresponse)
+
+    def _in_time(self, step: Callable[[], Any]) -> Any:
+        ended = threading.Event()
+        watch = threading.Timer(HEADERS_TIME, self._end, [ended])
+        watch.daemon = True
+        watch.start()
+        try:
+            return step()
+        finally:
+            watch.cancel()
+            # A shut connection looks like the end of the headers.
+            if ended.is_set():
+                raise TimeoutError(f"no answer with all of its headers came within {HEADERS_TIME:.3g} seconds")
+
+    def _end(self, ended: threading.Event):
+        ended.set()
+        with suppress(OSError, AttributeError):  # not connected yet, or no longer
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _BoundedHttp(_Bounded, HTTPConnection):
+    pass
+
+
+class _BoundedHttps(_Bounded, HTTPSConnection):
+    pass
+
+
+class _Http(HTTPHandler):
+    def http_open(self, request: Request) -> HTTPResponse:
+        return self.do_open(_BoundedHttp, request)
+
+
+class _Https(HTTPSHandler):
+    def https_open(self, request: Request) -> HTTPResponse:
+        return self.do_open(_BoundedHttps, request)
+
+
 def _opener() -> OpenerDirector:
     """For http(s) only: Python's own also opens ftp, files and data."""
     opener = OpenerDirector()
-    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, _Redirects):
+    for handler in (ProxyHandler, _Http, _Https, HTTPErrorProcessor, HTTPDefaultErrorHandler, _Redirects):
         opener.add_handler(handler())
     return opener
 

@@ -268,6 +268,63 @@ def test_a_response_without_end_and_one_that_only_drips(served, monkeypatch, tmp
         fetch(f"http://{server}/slow")
 
 
+@pytest.mark.parametrize("drop", [b"X-More: 1\r\n", b"a", b"HTTP/1.1 100 Continue\r\n\r\n"])
+def test_headers_that_only_drip(served, monkeypatch, tmp_path, drop):
+    class Dripping(BaseHTTPRequestHandler):
+        def handle(self):
+            self.rfile.readline()
+            self.wfile.write(drop if drop.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n")
+            for _ in range(500):
+                self.wfile.write(drop)
+                time.sleep(0.02)
+
+    monkeypatch.setattr(downloads, "HEADERS_TIME", 0.3)
+    start = time.perf_counter()
+    with pytest.raises(SourceError, match="no answer with all of its headers came within 0.3 seconds"):
+        fetch(f"http://{served(Dripping)}/options.json")
+    assert time.perf_counter() - start < 8
+    assert os.listdir(tmp_path / "cache") == []
+
+
+def test_a_download_that_failed_leaves_no_lock_and_can_be_waited_for(served, tmp_path, monkeypatch):
+    class Late(BaseHTTPRequestHandler):
+        asked = 0
+
+        def do_GET(self):
+            type(self).asked += 1
+            if self.asked == 1:
+                time.sleep(0.3)  # meanwhile the others wait at its lock
+            self.send_response(404 if self.asked == 1 else 200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_HEAD = do_GET
+
+        def log_message(self, *arguments):
+            pass
+
+    address, found = f"http://{served(Late)}/options.json", []
+
+    def ask():
+        try:
+            found.append(fetch(address).read_bytes())
+        except SourceError as error:
+            found.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, found))[:2] == [str(b"{}")] * 2 and "answered 404" in sorted(map(str, found))[2]
+    fails = f"http://{served(Late)}/nothing.json"
+    Late.asked = 0
+    with pytest.raises(SourceError, match="answered 404"):
+        fetch(fails)
+    assert not [name for name in os.listdir(tmp_path / "cache") if "nothing" in name]
+
+
 @pytest.mark.parametrize("target", ["ftp://127.0.0.1/x", "file:///etc/passwd"])
 def test_redirects_lead_to_http_only(served, target):
     class Redirects(BaseHTTPRequestHandler):
