@@ -11,7 +11,7 @@ from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.demo import demo
 from elmo_hf.cli.embed import embed
 from elmo_hf.cli.errors import run
-from elmo_hf.cli.help import fill_lines
+from elmo_hf.cli.help import prepare
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.page import page
 from elmo_hf.cli.pretrain import pretrain
@@ -50,7 +50,7 @@ app.command()(page)
 app.add_typer(analyse)
 
 
-fill_lines(app)
+prepare(app)
 
 
 def main():

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from elmo_hf.text.files import TEXT_FILES
+
 from .language_model import Device, Errors, Splitting
 from .models import AnyModel, LanguageModel
 
@@ -71,7 +73,7 @@ def surprise(
     model: LanguageModel,
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns. Not given: standard input."),
+        typer.Argument(help=f"{TEXT_FILES} Not given: standard input."),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -111,11 +113,11 @@ def surprise(
 @analyse.command(no_args_is_help=True)
 def index(
     model: AnyModel,
-    files: Annotated[list[str], typer.Argument(help="Text, a sentence a line; also .gz, .xz, and patterns.")],
+    files: Annotated[list[str], typer.Argument(help=f"{TEXT_FILES} - is standard input.")],
     output_dir: Annotated[
         Path, typer.Option("--output-dir", "-o", help="A new folder, or one to go on with after an interruption.")
     ],
-    layer: Layer = -1,
+    layer: Annotated[int, typer.Option(help="The layer that is kept, from 0, or from -1 for the top.")] = -1,
     limit: Annotated[int, typer.Option(min=1, help="Stop after so many words.")] = 1_000_000,
     num_words: Annotated[int, typer.Option(min=1, help="Frequent words that are kept without context too.")] = 50_000,
     splitting: Splitting = None,

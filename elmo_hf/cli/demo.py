@@ -13,13 +13,14 @@ def demo(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="[MODEL]",
+            metavar="MODEL",
             help="A language model of English: a folder, a repository of the Hub, or english (in the package).",
             callback=find,
         ),
     ] = "english",
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the last part; needs matplotlib.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the last part into this .png, .svg or .pdf.", show_default=False),
     ] = None,
 ):
     """Show what ELMo's vectors know: senses, neighbours, substitutes, surprise.
@@ -35,6 +36,10 @@ def demo(
     from elmo_hf.bundled.demo import demonstration
     from elmo_hf.bundled.reading import Reader
 
+    if plot is not None:
+        from elmo_hf.analysis.plots import check_plot
+
+        check_plot(plot)
     logging.disable_progress_bar()
     start = time.perf_counter()
     scorer = ElmoScorer.from_pretrained(model)

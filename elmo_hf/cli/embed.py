@@ -9,7 +9,7 @@ import typer
 
 from elmo_hf.cli.language_model import Device, Errors, Splitting
 from elmo_hf.cli.models import AnyModel
-from elmo_hf.text.files import plural
+from elmo_hf.text.files import PACKED, plural
 
 if TYPE_CHECKING:
     from elmo_hf.embedding import Outcome
@@ -22,8 +22,8 @@ def embed(
     input: Annotated[
         str,
         typer.Argument(
-            help="Text, a sentence a line; .jsonl or .parquet; also packed as .gz, .xz, .bz2, .zst; a pattern in "
-            "quotes; - for standard input; with --dataset a dataset's name."
+            help=f"Text, a sentence a line; .jsonl or .parquet; also {PACKED}; a pattern in quotes; - for standard "
+            "input; with --dataset a dataset's name."
         ),
     ],
     output: Annotated[Path, typer.Argument(help="A folder for the store, or an .hdf5 file for the HDF5 layouts.")],

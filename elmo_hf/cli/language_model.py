@@ -8,6 +8,7 @@ import typer
 
 from elmo_hf.cli.models import LanguageModel
 from elmo_hf.model.splitting_elmo import SPLITTINGS
+from elmo_hf.text.files import TEXT_FILES
 
 Splitting = Annotated[
     str | None,
@@ -23,7 +24,7 @@ def perplexity(
     model: LanguageModel,
     files: Annotated[
         list[str],
-        typer.Argument(help="Text, a sentence a line; also packed (.gz, .xz, .zst), and patterns; - is input."),
+        typer.Argument(help=f"{TEXT_FILES} - is standard input."),
     ],
     streams: Annotated[
         int | None,
@@ -64,9 +65,7 @@ def score(
     model: LanguageModel,
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Text, a sentence a line; also packed (.gz, .xz, .zst), and patterns. Not given: standard input."
-        ),
+        typer.Argument(help=f"{TEXT_FILES} Not given: standard input."),
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="A line for each word in place of each sentence.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences that are read at one time.")] = 32,

@@ -117,13 +117,13 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     checkpoint = _checkpoint(settings, args, folder, say)
     about = {} if checkpoint is None else read_about(checkpoint)
     expected = about.get("facts", {}).get("corpus")
-    reading = ElmoTokenizer("whitespace") if settings.tokenised else base_tokenizer(settings)
+    reading = ElmoTokenizer("whitespace") if settings.tokenized else base_tokenizer(settings)
     with _first_process_first(args):
         corpus = text_of_run(settings, folder.path / "corpus", reading, expected, say)
     tokenizer, model = _start(settings, corpus, say)
     say(about_splitting(tokenizer, corpus))
     held_out: list = list(read_lines(settings.held_out, settings.errors)) if settings.held_out else corpus.held_out
-    if settings.tokenised:
+    if settings.tokenized:
         held_out = [line.split() for line in held_out]
     with _first_process_first(args):
         shape = settings.batch_size, settings.unroll_steps, settings.seed, settings.shuffle

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from elmo_hf.model.splitting_elmo import SPLITTINGS
 from elmo_hf.pretraining.intervals import Interval
+from elmo_hf.text.files import TEXT_FILES
 
 TEXT, MODEL, WORDS = "What to read", "What to train", "Vocabulary"
 LEARNING, RUN, CARD = "How to train", "The run", "The model card"
@@ -61,10 +62,10 @@ class Settings:
             "names": ("--output-dir", "-o"),
         }
     )
-    files: list[str] = option([], "Text, a sentence a line; names or patterns, also .gz, .xz, .bz2 and .zst.", TEXT)
+    files: list[str] = option([], TEXT_FILES, TEXT)
     dataset: str | None = option(None, "A dataset in place of FILES: a repository, or a saved folder.", TEXT)
-    dataset_split: str = option("train", "Its split.", TEXT)
-    dataset_column: str = option("text", "Its column with the text.", TEXT)
+    split: str = option("train", "The dataset's split.", TEXT)
+    column: str = option("text", "The dataset's column with the text.", TEXT)
     held_out: list[str] = option(
         [],
         "Text to measure perplexity on; may be given several times. Without it, up to 1,000 sentences of the corpus "
@@ -72,14 +73,14 @@ class Settings:
         TEXT,
         metavar="FILE",
     )
-    errors: str = option("strict", "Lines that are not UTF-8: strict, replace or ignore.", TEXT)
+    errors: str = option("strict", "What to do with text that is not UTF-8: strict, replace or ignore.", TEXT)
     splitting: str | None = option(
         None,
         f"How a line becomes words: {', '.join(SPLITTINGS)}. Saved with the model.",
         TEXT,
         shown="whitespace, or that of --from",
     )
-    tokenised: bool = option(
+    tokenized: bool = option(
         False,
         "The text is tokenised already: its words stand between spaces, and --splitting is for raw text, later.",
         TEXT,

@@ -38,7 +38,7 @@ def text_of_run(
         stats = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in find_files(settings.files)]
         source: list[Any] = ["files", stats, settings.errors]
     else:
-        source = ["dataset", settings.dataset, settings.dataset_split, settings.dataset_column]
+        source = ["dataset", settings.dataset, settings.split, settings.column]
     source += [tokenizer.splitting, not settings.held_out]
     if Corpus.is_of(folder, source):
         try:
@@ -67,10 +67,10 @@ def _lines(settings: Settings) -> Iterator[str]:
         folder = Path(settings.dataset)
         if (folder / "dataset_info.json").exists() or (folder / "dataset_dict.json").exists():
             loaded = load_from_disk(settings.dataset)
-            loaded = loaded[settings.dataset_split] if isinstance(loaded, dict) else loaded
+            loaded = loaded[settings.split] if isinstance(loaded, dict) else loaded
         else:
-            loaded = load_dataset(settings.dataset, split=settings.dataset_split, streaming=True)
-        yield from lines_of_dataset(loaded, settings.dataset_column)
+            loaded = load_dataset(settings.dataset, split=settings.split, streaming=True)
+        yield from lines_of_dataset(loaded, settings.column)
         return
     for path in find_files(settings.files):
         empty = True
@@ -98,7 +98,7 @@ def about_splitting(tokenizer: ElmoTokenizer, corpus: Corpus) -> str:
         return said
     return (
         f"{said}\nThe text looks tokenised: moses-en makes the same words of {alike:.0%} of its sentences. Begun with "
-        "--tokenised --splitting moses-en, the model will split raw text so too, and not take `Paris.` for one word."
+        "--tokenized --splitting moses-en, the model will split raw text so too, and not take `Paris.` for one word."
     )
 
 

@@ -35,6 +35,8 @@ def _open_zstandard(raw: BinaryIO) -> Any:
 
 OPENERS = {".gz": gzip.open, ".xz": lzma.open, ".lzma": lzma.open, ".bz2": bz2.open, ".zst": _open_zstandard}
 PACKED = ".gz, .xz, .bz2 and .zst"
+# How help texts say what a list of files may be.
+TEXT_FILES = f"Text, a sentence a line; names or patterns, also {PACKED}."
 
 
 def find_files(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:

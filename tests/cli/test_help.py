@@ -31,3 +31,16 @@ def test_lines_are_filled(command, monkeypatch, verb, width):
         words = following.split()
         if line.strip() and words and not following.startswith("    "):
             assert len(line.rstrip()) + 1 + len(words[0]) > room, (line, following)
+
+
+@pytest.mark.parametrize("verb", list(verbs(app)), ids=" ".join)
+def test_arguments_are_capitals_as_the_texts_speak_of_them(command, monkeypatch, verb):
+    monkeypatch.setitem(os.environ, "COLUMNS", "200")
+    usage = command(*verb, "--help")[1].split("Usage:")[1].splitlines()[0]
+    assert "[OPTIONS]" in usage
+    named = usage.split("[OPTIONS]")[1].replace("OPTIONS.json WEIGHTS.hdf5", "")
+    assert named == named.upper()
+
+
+def test_what_stands_in_brackets_is_shown(command):
+    assert "[onnx]" in command("export", "--help")[1]

@@ -89,14 +89,14 @@ def test_what_the_card_says(run):
 def test_the_splitting_is_said_and_another_one_suggested(run):
     assert "raw text will be split by: whitespace" in run(LINES, epochs=1)[2]
     tokenised = run([f"{line} ( it 's ) ." for line in LINES], "tokenised", epochs=1)[2]
-    assert "moses-en makes the same words of 100% of its sentences" in tokenised and "--tokenised" in tokenised
+    assert "moses-en makes the same words of 100% of its sentences" in tokenised and "--tokenized" in tokenised
     raw = run([f"{line} (it's)." for line in LINES], "raw", epochs=1)[2]
     assert "moses-en" not in raw
 
 
 def test_a_tokenised_text_is_read_as_it_is(run):
     lines = [f"{line} ( it 's ) ." for line in LINES]
-    folder, found, said = run(lines, "tokenised", splitting="moses-en", tokenised=True)
+    folder, found, said = run(lines, "tokenised", splitting="moses-en", tokenized=True)
     model, tokenizer = load(folder)
     assert tokenizer.splitting == "moses-en" and {"'s", "it"} <= set(tokenizer.word_vocabulary)
     assert tokenizer.tokenize("(it's).") == ["(", "it", "'s", ")", "."]
@@ -110,7 +110,7 @@ def test_a_tokenised_text_is_read_as_it_is(run):
 def test_a_dataset_on_disk(run, tmp_path):
     Dataset.from_dict({"body": ["\n".join(LINES[:30]), "\n".join(LINES[30:])]}).save_to_disk(tmp_path / "data")
     expected = run(LINES, "files")[1]
-    found = run(LINES, "set", files=[], dataset=str(tmp_path / "data"), dataset_column="body")[1]
+    found = run(LINES, "set", files=[], dataset=str(tmp_path / "data"), column="body")[1]
     assert found == expected
 
 
