@@ -11,6 +11,7 @@ from turns import Turns
 import elmo_hf
 from elmo_hf.conversion import config_from_options
 from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows
+from elmo_hf.pretraining.memory import keep_freed_memory
 from elmo_hf.pretraining.starting import new_model
 
 
@@ -54,6 +55,7 @@ def trainer(settings: dict, folder: Path, callback: TrainerCallback) -> ElmoPret
 
 
 def main():
+    keep_freed_memory()
     turns = Turns()
     turns.version = (
         f"elmo_hf {elmo_hf.__version__}, torch {torch.__version__}, transformers {transformers.__version__}"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from elmo_hf.cli.models import find
+from elmo_hf.pretraining.memory import keep_freed_memory
 from elmo_hf.pretraining.settings import Settings, has_default
 
 
@@ -38,6 +39,7 @@ def pretrain(**settings: Any):
     given = Settings(**{name: value for name, value in settings.items() if value is not None})
     given.check()
     _wait_passively(given.threads)
+    keep_freed_memory()
     try:
         from elmo_hf.pretraining import pretrain as run
     except ImportError as error:

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from .fast_lstm_elmo import LayerProducts, Packed, cell_output, through_time
 from .fast_operators_elmo import sigmoid_backward, tanh_backward
 from .fast_packing_elmo import Packing
-from .fast_products_elmo import linear_once, weight_gradient
+from .fast_products_elmo import linear_once, multiply, weight_gradient
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
@@ -94,7 +94,7 @@ def _backward(
         d_h[:size] = to_state(d_gates_now.to(x.dtype))
     d_gates = d_gates.to(x.dtype)
     d_weights = _weight_gradients(packing, group, y, gates, cells, d_gates, d_projected, needed[3:])
-    d_x = linear_once(weight_input.t())(d_gates) if needed[0] else None
+    d_x = multiply(d_gates, weight_input.t()) if needed[0] else None
     return [d_x, d_h, d_c.to(c.dtype), *d_weights]
 
 

@@ -95,7 +95,11 @@ def _try_products(dtype: torch.dtype) -> bool:
     x, weight, bias, other = (_numbers(*shape, dtype=dtype) for shape in ((3, 8), (16, 8), (16,), (3, 16)))
     packed, tolerance = pack_weight(weight), 1e-5 if dtype == torch.float32 else 0.05
     plain = F.linear(x, weight)
+    tall, wide = _numbers(8, 24, dtype=dtype).t()[:16], _numbers(16, 24, dtype=dtype)[:, :8]
     pairs = [
+        (packed_linear(x, weight, bias), F.linear(x, weight, bias)),  # a weight as it lies
+        (packed_linear(x, tall, None), F.linear(x, tall)),
+        (packed_linear(x, wide, None), F.linear(x, wide)),
         (packed_linear(x, packed, None), plain),
         (packed_linear(x, packed, bias), F.linear(x, weight, bias)),
         (packed_add(other, x, packed), plain + other),

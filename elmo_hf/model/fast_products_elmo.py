@@ -29,7 +29,6 @@ from .fast_operators_elmo import (
 )
 from .int8_elmo import dense_weight, is_quantized
 
-ROWS_AT_ONCE = 512
 SMALL = 2**20  # numbers of a weight
 
 
@@ -60,7 +59,7 @@ class OneDnnLinear:
         self.plain = PlainLinear(weight) if weight.numel() <= SMALL else None
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        return packed_linear(_in_few_shapes(x), self.packed, bias)[: len(x)]
+        return packed_linear(in_few_shapes(x), self.packed, bias)[: len(x)]
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         if self.plain is not None and len(x) == 1:
@@ -72,10 +71,10 @@ class OneDnnLinear:
             return self.plain.clipped(x, bound)
         if bound is None:
             return self(x)
-        return packed_clipped(_in_few_shapes(x), self.packed, bound)[: len(x)]
+        return packed_clipped(in_few_shapes(x), self.packed, bound)[: len(x)]
 
 
-def _in_few_shapes(x: torch.Tensor) -> torch.Tensor:
+def in_few_shapes(x: torch.Tensor) -> torch.Tensor:
     """x (n, in) with rows of zeros after it.
 
     oneDNN writes a program for every number of rows that it meets and keeps a thousand of them, half a megabyte each.
@@ -90,7 +89,7 @@ Linear = PlainLinear | OneDnnLinear | Int8Product
 
 
 def linear_once(weight: torch.Tensor) -> Linear:
-    """The fastest product by a weight that is used in this call only."""
+    """The fastest for many products by a weight that is used in this call only; for one there is `multiply`."""
     return OneDnnLinear(weight) if onednn_can(weight.device, weight.dtype) else PlainLinear(weight)
 
 
@@ -121,16 +120,22 @@ def linear_kept(
     return kept(owner, name, weights, lambda: OneDnnLinear(join(weights)))
 
 
+def multiply(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """The fastest `F.linear` for one product by a weight: oneDNN takes it as it lies, also transposed."""
+    if not onednn_can(weight.device, weight.dtype) or not len(x):
+        return F.linear(x, weight, bias)
+    return packed_linear(in_few_shapes(x), weight, bias)[: len(x)]
+
+
 def weight_gradient(d_y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """`d_y.T @ x` over all rows (N, out), (N, in)."""
     if not onednn_can(x.device, x.dtype) or not len(x):
         return d_y.t() @ x
-    exact = torch.promote_types(x.dtype, torch.float32)
-    total = torch.zeros(d_y.shape[1], x.shape[1], dtype=exact, device=x.device)
-    # Pieces whose transposed copies stay in the cache.
-    for piece, of_input in zip(d_y.split(ROWS_AT_ONCE), x.split(ROWS_AT_ONCE), strict=True):
-        total += linear_once(of_input.t())(piece.t().contiguous())
-    return total.to(x.dtype)
+    d_y, x = in_few_shapes(d_y), in_few_shapes(x)
+    # The narrower one is written anew in the order of a product's left side; the other one stays as it lies.
+    if d_y.shape[1] <= x.shape[1]:
+        return packed_linear(d_y.t().contiguous(), x.t(), None)
+    return packed_linear(x.t().contiguous(), d_y.t(), None).t()
 
 
 def trained_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -144,14 +149,14 @@ class _TrainedLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(x, weight)
-        return linear_once(weight)(x, bias)
+        return multiply(x, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needed = ctx.needs_input_grad
-        d_x = linear_once(weight.t())(d_y) if needed[0] else None
+        d_x = multiply(d_y, weight.t()) if needed[0] else None
         d_weight = weight_gradient(d_y, x) if needed[1] else None
         return d_x, d_weight, d_y.sum(0) if needed[2] else None
 

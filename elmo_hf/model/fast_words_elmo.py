@@ -14,7 +14,16 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from .fast_products_elmo import Linear, linear_kept, linear_once, product_kept, trained_linear, weight_gradient
+from .fast_products_elmo import (
+    Linear,
+    in_few_shapes,
+    linear_kept,
+    linear_once,
+    multiply,
+    product_kept,
+    trained_linear,
+    weight_gradient,
+)
 from .word_rows_elmo import PADDING_CHARACTER
 
 if TYPE_CHECKING:
@@ -61,7 +70,8 @@ def _encode_short(encoder: "ElmoCharacterEncoder", rows: torch.Tensor, lengths: 
     steps = _steps_after_convolutions(encoder)
     if torch.is_grad_enabled():
         x = _StrongestWindows.apply(Windows(rows, lengths, widest(encoder)), embedding, _one_weight(weights))
-        return steps(x)
+        # Filled up here once, and not for each of the products that follow and their gradients.
+        return steps(in_few_shapes(x))[: len(x)]
     product = linear_kept(encoder, "convolutions", *weights, join=_one_weight)
     return steps(strongest_windows(Windows(rows, lengths, widest(encoder)), embedding, product))
 
@@ -166,16 +176,15 @@ class _StrongestWindows(torch.autograd.Function):
         windows, exact = ctx.windows, torch.promote_types(weight.dtype, torch.float32)
         d_embedding = torch.zeros_like(embedding, dtype=exact) if ctx.needs_input_grad[1] else None
         d_weight = torch.zeros_like(weight, dtype=exact) if ctx.needs_input_grad[2] else None
-        back = linear_once(weight.t())
         for chunk, groups in windows.chunks():
             words = slice(groups[0][0].start, groups[-1][0].stop)
-            d_values = d_x.new_zeros(chunk.stop - chunk.start, d_x.shape[1])
+            d_values = in_few_shapes(d_x.new_zeros(chunk.stop - chunk.start, d_x.shape[1]))
             d_values.scatter_(0, winners[words], d_x[words])
             characters = windows.characters[chunk]
             if d_weight is not None:
-                d_weight += weight_gradient(d_values, embedding[characters].flatten(1))
+                d_weight += weight_gradient(d_values, in_few_shapes(embedding[characters].flatten(1)))
             if d_embedding is not None:
-                of_characters = back(d_values).view(-1, embedding.shape[1])
+                of_characters = multiply(d_values, weight.t())[: len(characters)].view(-1, embedding.shape[1])
                 d_embedding.index_add_(0, characters.flatten(), of_characters.to(exact))
         if d_embedding is not None:
             d_embedding[0] = 0  # "no token" does not train

@@ -10,8 +10,11 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-# Logits that exist at one time: 64 MB.
-LOGITS_AT_ONCE = 2**24
+from .fast_products_elmo import multiply, weight_gradient
+
+# Logits that exist at one time: 4 MB, which stay in a processor's cache; 64 MB elsewhere, and where few rows would do.
+LOGITS_IN_CACHE, LOGITS_AT_ONCE = 2**20, 2**24
+FEW_ROWS = 64
 
 
 def log_uniform(words: torch.Tensor, vocabulary: int) -> torch.Tensor:
@@ -103,27 +106,32 @@ class _Nll(torch.autograd.Function):
         total = rows.new_zeros((), dtype=torch.float32)
         needed = [wanted and need for need in ctx.needs_input_grad[:4]]
         gradients = [torch.zeros_like(x) if need else None for x, need in zip((rows, weight, bias, own), needed)]  # noqa: B905
-        size = max(1, LOGITS_AT_ONCE // len(weight))
+        size = _rows_at_once(rows, len(weight))
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             some = rows[part]
-            logits = F.linear(some, weight).float().add_(bias)  # (size, K)
+            logits = _logits(some, weight, bias)  # (n, K)
             if own is None:
                 here = (torch.arange(len(some), device=rows.device), targets[part])
-                normal, truth = logits.logsumexp(-1), logits[here]
+                truth, largest = logits[here], logits.amax(-1)
             else:
                 found = (hits[part] >= 0).nonzero().squeeze(1)
                 logits[found, hits[part][found]] = -torch.inf
-                truth = own[part]
-                normal = torch.logaddexp(logits.logsumexp(-1), truth)
-            total += (normal - truth).sum()
+                truth = own[part].to(logits.dtype)
+                largest = torch.maximum(logits.amax(-1), truth)
+            # Divided by their sum only where they meet few numbers: a pass over (n, K) less, and no second exp.
+            shares = logits.sub_(largest[:, None]).exp_()
+            of_truth, sums = torch.exp(truth - largest), shares.sum(-1)
+            sums = sums if own is None else sums + of_truth
+            total += (torch.log(sums) + largest - truth).sum()
             if any(needed):
-                shares = logits.sub_(normal[:, None]).exp_()  # (size, K), the gradient of the logits
                 if own is None:
-                    shares[here] -= 1
+                    shares[here] -= sums
                 elif needed[3]:
-                    gradients[3][part] = torch.exp(truth - normal) - 1
-                _add_gradients(gradients, part, some, weight, shares)
+                    gradients[3][part] = of_truth / sums - 1
+                _add_gradients(gradients, part, some, weight, shares, sums.reciprocal_())
+        if gradients[1] is not None:
+            gradients[1] = gradients[1].contiguous()
         ctx.gradients = gradients
         ctx.save_for_backward(rows, weight, bias, own, targets, hits)
         return total
@@ -154,14 +162,34 @@ def _differentiable_gradients(ctx: Any, gradient: torch.Tensor) -> list[torch.Te
     return [next(found) if need else None for need in needed]
 
 
+def _rows_at_once(rows: torch.Tensor, candidates: int) -> int:
+    """How many rows' logits are computed at a time."""
+    most = max(1, LOGITS_AT_ONCE // candidates)
+    return min(most, max(FEW_ROWS, LOGITS_IN_CACHE // candidates)) if rows.device.type == "cpu" else most
+
+
+def _logits(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """(n, K), in float32."""
+    if bias.dtype == weight.dtype == torch.float32:
+        return multiply(rows, weight, bias).float()
+    return multiply(rows, weight).float().add_(bias)
+
+
 def _add_gradients(
-    gradients: list[torch.Tensor | None], part: slice, rows: torch.Tensor, weight: torch.Tensor, shares: torch.Tensor
+    gradients: list[torch.Tensor | None],
+    part: slice,
+    rows: torch.Tensor,
+    weight: torch.Tensor,
+    shares: torch.Tensor,
+    scale: torch.Tensor,
 ):
-    """Adds what `shares`, the gradient of the logits of `part`, means for rows, weight and bias."""
+    """Adds what the gradient of the logits of `part`, `scale` (n,) times `shares` (n, K), means for the inputs."""
     if gradients[2] is not None:
-        gradients[2] += shares.sum(0)
-    shares = shares.to(weight.dtype)
+        gradients[2] += (scale @ shares).to(gradients[2].dtype)
+    shares, scale = shares.to(weight.dtype), scale[:, None]
     if gradients[0] is not None:
-        gradients[0][part] = shares @ weight
+        gradients[0][part] = multiply(shares, weight.t()) * scale
     if gradients[1] is not None:
-        gradients[1].addmm_(shares.t(), rows)
+        of_part = weight_gradient(shares, (rows * scale).to(weight.dtype))
+        # Not added to zeros: the numbers may lie in another order, and adding across orders is slow.
+        gradients[1] = gradients[1].add_(of_part) if part.start else of_part

@@ -210,7 +210,7 @@ def _checkpoint(settings: Settings, args: TrainingArguments, folder: RunFolder, 
 def _arguments(settings: Settings, folder: Path) -> TrainingArguments:
     return TrainingArguments(
         output_dir=os.fspath(folder),
-        optim={"adagrad": "adagrad", "adamw": "adamw_torch"}[settings.chosen("optimizer")],
+        optim={"adagrad": "adagrad", "adamw": "adamw_torch_fused"}[settings.chosen("optimizer")],
         learning_rate=settings.chosen("learning_rate"),
         max_grad_norm=settings.chosen("max_grad_norm"),
         num_train_epochs=settings.epochs,

@@ -20,7 +20,7 @@ from torch import nn
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
 from elmo_hf.model import fast_native_elmo
-from elmo_hf.model.fast_products_elmo import OneDnnLinear, _in_few_shapes, _kept
+from elmo_hf.model.fast_products_elmo import OneDnnLinear, in_few_shapes, _kept
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "A third , then ."]
@@ -407,8 +407,8 @@ def test_a_fork_while_others_compute(two_threads, batch):
             thread.join(60)
 
 
-def test_products_come_in_few_shapes():
-    shapes = {len(_in_few_shapes(torch.ones(number, 2))) for number in range(513)}
+def test_products_comein_few_shapes():
+    shapes = {len(in_few_shapes(torch.ones(number, 2))) for number in range(513)}
     assert len(shapes) <= 32
     x, weight, bias = torch.randn(37, 5), torch.randn(16, 5), torch.randn(16)
     product = OneDnnLinear(weight)
