@@ -20,7 +20,7 @@ from torch import nn
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
 from elmo_hf.model import fast_native_elmo
-from elmo_hf.model.fast_products_elmo import OneDnnLinear, in_few_shapes, _kept
+from elmo_hf.model.fast_products_elmo import OneDnnLinear, _kept, in_few_shapes
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "A third , then ."]
