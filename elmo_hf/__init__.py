@@ -22,6 +22,7 @@ from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassi
 from .model.pretrained_elmo import ElmoPreTrainedModel
 from .model.question_answering_elmo import Answer, ElmoForQuestionAnswering
 from .model.scalar_mix_elmo import ElmoScalarMix
+from .model.sentence_cache_elmo import SentenceCache
 from .model.task_encoders_elmo import InterleavedHighwayLstm, StackedBiLstm
 from .model.tokenization_elmo import ElmoTokenizer
 from .model.word_rows_elmo import byte_rows, read_word_vocabulary
@@ -61,6 +62,7 @@ __all__ = [
     "LinearChainCrf",
     "Perplexity",
     "Prediction",
+    "SentenceCache",
     "SentenceScore",
     "SentenceSource",
     "StackedBiLstm",

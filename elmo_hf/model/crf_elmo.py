@@ -71,10 +71,10 @@ class LinearChainCrf(nn.Module):
         return torch.where(kept[:, 0], here + steps + ends, 0.0)
 
     def _partition(self, emissions: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-        transitions = self.transitions.float()
-        alpha = self.start.float() + emissions[:, 0]  # (B, N)
-        for step in range(1, emissions.shape[1]):
-            following = torch.logsumexp(alpha[:, :, None] + transitions, 1) + emissions[:, step]
+        transitions, steps = self.transitions.float(), emissions.unbind(1)
+        alpha = self.start.float() + steps[0]  # (B, N)
+        for step in range(1, len(steps)):
+            following = torch.logsumexp(alpha[:, :, None] + transitions, 1) + steps[step]
             alpha = torch.where(kept[:, step, None], following, alpha)
         return torch.where(kept[:, 0], torch.logsumexp(alpha + self.end.float(), 1), 0.0)
 

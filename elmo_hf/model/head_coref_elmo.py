@@ -130,18 +130,20 @@ class SpanRanker(nn.Module):
         there, numbers = numbers >= 0, numbers.clamp(min=0)
         features = self.distances[_bucket(back)]  # (A, feature)
         rows = max(PAIRS // max(most, 1), 1)
-        parts = [
-            self._pair_scores(vectors[begin : begin + rows], vectors[numbers[begin : begin + rows]], features)
-            for begin in range(0, count, rows)
-        ]
+        # The first layer reads [g_i; g_j; g_i * g_j; distance]: what one span or one distance brings is computed once.
+        sizes = [*[vectors.shape[1]] * 3, features.shape[1]]
+        of_own, of_other, of_product, of_distance = self.pair_score[0].weight.split(sizes, 1)
+        own = vectors @ of_own.t() + self.pair_score[0].bias  # (K, hidden)
+        other, distance = vectors @ of_other.t(), features @ of_distance.t()
+        parts = []
+        for begin in range(0, count, rows):
+            some = slice(begin, begin + rows)
+            products = vectors[some, None] * vectors[numbers[some]]  # (rows, A, size of g)
+            hidden = products @ of_product.t() + own[some, None] + other[numbers[some]] + distance
+            parts.append(self.pair_score[1:](hidden).squeeze(-1).float())
         scores = torch.cat(parts) + mention[:, None] + mention[numbers]
         scores = scores.masked_fill(~there, -1e4)
         return numbers, torch.cat([scores.new_zeros(count, 1), scores], 1)
-
-    def _pair_scores(self, own: torch.Tensor, others: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        own = own[:, None].expand_as(others)  # (rows, A, size of g)
-        pairs = torch.cat([own, others, own * others, features.expand(len(own), -1, -1)], -1)
-        return self.pair_score(pairs).squeeze(-1).float()
 
 
 def keep_best(scores: torch.Tensor, first: torch.Tensor, last: torch.Tensor, most: int) -> torch.Tensor:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .question_answering_elmo import ElmoForQuestionAnswering  # noqa: F401
     from .sampled_softmax_elmo import draw_words  # noqa: F401
     from .scalar_mix_elmo import ElmoScalarMix  # noqa: F401
+    from .sentence_cache_elmo import SentenceCache  # noqa: F401
     from .sentence_transformers_elmo import write_sentence_transformers  # noqa: F401
     from .task_encoders_elmo import StackedBiLstm  # noqa: F401
     from .task_layers_elmo import BiAttention  # noqa: F401

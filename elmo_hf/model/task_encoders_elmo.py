@@ -189,8 +189,10 @@ class InterleavedHighwayLstm(nn.Module):
         h = c = gates.new_zeros(gates.shape[0], size)
         mask = nn.functional.dropout(torch.ones_like(h), self.dropout, self.training)
         outputs: list[torch.Tensor] = [h] * length
+        # Taken apart at once: the gradient of one step's slice would be as large as all of them.
+        steps = gates.unbind(1)
         for step in reversed(range(length)) if backward else range(length):
-            here, from_state = gates[:, step], recurrent(h)  # (B, 6 * size), (B, 5 * size)
+            here, from_state = steps[step], recurrent(h)  # (B, 6 * size), (B, 5 * size)
             i, f, o, r = torch.sigmoid(here[:, : 4 * size] + from_state[:, : 4 * size]).chunk(4, 1)
             candidate = torch.tanh(here[:, 4 * size : 5 * size] + from_state[:, 4 * size :])
             new_c = i * candidate + f * c

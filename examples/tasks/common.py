@@ -1,6 +1,7 @@
 """What the recipes share: their options, the model with its inputs, the Trainer."""
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
 
-from elmo_hf import ElmoTokenizer, read_word_vectors
+from elmo_hf import ElmoTokenizer, SentenceCache, read_word_vectors
 from elmo_hf.bundled import find_model
 
 # Where ELMo joins the network: what the rows of the table are called.
@@ -44,8 +45,17 @@ def options(
     parser.add_argument("--steps", type=int, help="in place of epochs, so many steps")
     parser.add_argument("--batch-size", type=int, default=batch_size, help="examples in a batch")
     parser.add_argument("--lr", type=float, default=lr, help="learning rate")
+    parser.add_argument(
+        "--remember", type=float, default=2.0, metavar="GB", help="memory for sentences that the biLM has read; or 0"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the weights and the order")
     return parser
+
+
+@functools.lru_cache(maxsize=1)
+def sentences(gigabytes: float, *files: str) -> SentenceCache:
+    """What the biLM makes of the sentences of some files. All runs of one process share it, until other files come."""
+    return SentenceCache(gigabytes)
 
 
 def limit(text: str) -> int | float:
@@ -88,6 +98,8 @@ def load(args: argparse.Namespace, model_class: Any, head: str, words: set[str],
     model = model_class.from_pretrained(args.model, head=settings, dtype=torch.float32, **names)
     if table is not None:
         model.set_word_vectors(table)
+    if args.remember:
+        model.cache_sentences(sentences(args.remember, args.train, args.test))
     return model, tokenizer
 
 
