@@ -271,7 +271,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Remembers what the frozen biLM makes of each sentence: the second epoch costs what comes after it, no more.
 
         Exact: weights that change are noticed (unless numbers are set through `weight.data`), and where they train,
-        or states are handed on, nothing is remembered. A choice of this process: it is not saved. 100,000 tokens of three layers of 1,024 take 1.2 GB.
+        or states are handed on, nothing is remembered. A choice of this process: it is not saved. Three layers of
+        1,024 take 1.2 GB for 100,000 tokens.
 
         Args:
             cache: its own, or one that it shares with other models; None remembers nothing, as in the beginning.
@@ -282,7 +283,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, SentenceCache
         >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)
         >>> model = ElmoForTokenClassification(config)
-        >>> model.cache_sentences(SentenceCache(gigabytes=2))
+        >>> model.cache_sentences(SentenceCache(megabytes=2000))
 
         ```
         """

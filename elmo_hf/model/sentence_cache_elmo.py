@@ -26,7 +26,7 @@ class SentenceCache:
     the biLM's weights, and changed weights read it anew.
 
     Args:
-        gigabytes: what the layers may take in memory. When that is full, further sentences are read each time; those
+        megabytes: what the layers may take in memory. When that is full, further sentences are read each time; those
             that are here stay, since epochs come round to them again.
 
     Example:
@@ -34,7 +34,7 @@ class SentenceCache:
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, SentenceCache
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, freeze_bilm=True)
-    >>> model, cache = ElmoModel(config), SentenceCache(gigabytes=0.5)
+    >>> model, cache = ElmoModel(config), SentenceCache(megabytes=500)
     >>> model.cache_sentences(cache)
     >>> output = model(**ElmoTokenizer()(["It rains .", "It rains ."], return_tensors="pt"))
     >>> len(cache)
@@ -43,17 +43,17 @@ class SentenceCache:
     ```
     """
 
-    def __init__(self, gigabytes: float = 1.0):
-        if not gigabytes > 0:
-            raise ValueError(f"The size of the cache is {gigabytes} gigabytes; accepted is a number above 0.")
-        self.gigabytes = gigabytes
+    def __init__(self, megabytes: float = 1000):
+        if not megabytes > 0:
+            raise ValueError(f"The size of the cache is {megabytes} megabytes; accepted is a number above 0.")
+        self.megabytes = megabytes
         self._weights: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.clear()
 
     def clear(self):
         """Forgets all sentences."""
         self._layers: dict[bytes, torch.Tensor] = {}  # each (L + 1, tokens, hidden_size)
-        self._room = self.gigabytes * 1e9
+        self._room = self.megabytes * 2**20
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -64,7 +64,7 @@ class SentenceCache:
         return self
 
     def __reduce__(self) -> tuple:
-        return SentenceCache, (self.gigabytes,)
+        return SentenceCache, (self.megabytes,)
 
     @torch.no_grad()
     def layers(self, model: Any, input_ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -46,16 +46,16 @@ def options(
     parser.add_argument("--batch-size", type=int, default=batch_size, help="examples in a batch")
     parser.add_argument("--lr", type=float, default=lr, help="learning rate")
     parser.add_argument(
-        "--remember", type=float, default=2.0, metavar="GB", help="memory for sentences that the biLM has read; or 0"
+        "--remember", type=float, default=2000, metavar="MB", help="memory for sentences that the biLM has read"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the weights and the order")
     return parser
 
 
 @functools.lru_cache(maxsize=1)
-def sentences(gigabytes: float, *files: str) -> SentenceCache:
+def sentences(megabytes: float, *files: str) -> SentenceCache:
     """What the biLM makes of the sentences of some files. All runs of one process share it, until other files come."""
-    return SentenceCache(gigabytes)
+    return SentenceCache(megabytes)
 
 
 def limit(text: str) -> int | float:

@@ -9,7 +9,7 @@ from elmo_hf.text.sentences import INFERENCES, read_snli
 
 
 def main(arguments=None):
-    args = options(__doc__, epochs=5).parse_args(arguments)
+    args = options(__doc__, epochs=5, lr=0.003).parse_args(arguments)
     data, test = training_part(args, read_snli(args.train)), limited(read_snli(args.test), args.test_limit)
     words = {
         w for pairs in (data, test) for side in ("premise", "hypothesis") for text in pairs[side] for w in text.split()

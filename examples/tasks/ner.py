@@ -7,7 +7,7 @@ from elmo_hf import ElmoForTokenClassification, encode_words, entity_metrics, la
 
 
 def main(arguments=None):
-    args = options(__doc__, epochs=8, lr=0.01).parse_args(arguments)
+    args = options(__doc__, epochs=20, lr=0.01).parse_args(arguments)
     data, test = training_part(args, read_conll(args.train)), limited(read_conll(args.test), args.test_limit)
     words = {word for sentences in (data, test) for tokens in sentences["tokens"] for word in tokens}
     model, tokenizer = load(args, ElmoForTokenClassification, "bilstm-crf", words, label_names(data, test))

@@ -15,7 +15,7 @@ def accuracy(prediction):
 
 
 def main(arguments=None):
-    args = options(__doc__, epochs=4).parse_args(arguments)
+    args = options(__doc__, epochs=4, lr=0.01).parse_args(arguments)
     data, test = training_part(args, read_trees(args.train)), limited(read_trees(args.test), args.test_limit)
     words = {word for trees in (data, test) for tokens in trees["tokens"] for word in tokens}
     model, tokenizer = load(args, ElmoForSequenceClassification, "bcn", words, NAMES)

@@ -8,7 +8,7 @@ from elmo_hf.text.srl import encode_predicates, read_srl, role_metrics
 
 
 def main(arguments=None):
-    args = options(__doc__, epochs=3).parse_args(arguments)
+    args = options(__doc__, epochs=4, lr=0.01).parse_args(arguments)
     data, test = training_part(args, read_srl(args.train)), limited(read_srl(args.test), args.test_limit)
     words = {word for frames in (data, test) for tokens in frames["tokens"] for word in tokens}
     model, tokenizer = load(args, ElmoForTokenClassification, "srl", words, label_names(data, test))

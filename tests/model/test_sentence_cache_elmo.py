@@ -92,7 +92,7 @@ def test_changed_weights_read_anew_and_equal_ones_share(reads):
 
 def test_a_full_cache_keeps_what_it_has_and_stays_right(reads):
     size = 3 * 3 * 16 * 4  # layers, tokens of "two" with its boundaries, hidden size, bytes
-    model, plain, cache = frozen(), frozen(), SentenceCache(gigabytes=size / 1e9)
+    model, plain, cache = frozen(), frozen(), SentenceCache(megabytes=size / 2**20)
     model.cache_sentences(cache)
     model(**batch_of(["two"]))
     reads.clear()
@@ -132,7 +132,7 @@ def test_what_trains_or_goes_on_with_a_text_is_computed(reads):
     assert reads == [5, 5, 5] and not len(cache)
     with pytest.raises(ValueError, match="token_encoder, layer_1, layer_2 may train; accepted is a model after"):
         model.cache_sentences(cache)
-    with pytest.raises(ValueError, match="The size of the cache is 0 gigabytes; accepted is a number above 0"):
+    with pytest.raises(ValueError, match="The size of the cache is 0 megabytes; accepted is a number above 0"):
         SentenceCache(0)
 
 
@@ -147,9 +147,9 @@ def test_what_was_remembered_in_inference_mode_serves_training():
 
 
 def test_a_copy_shares_the_cache_and_another_process_begins_with_an_empty_one(reads):
-    model, cache = frozen(), SentenceCache(gigabytes=0.25)
+    model, cache = frozen(), SentenceCache(megabytes=250)
     model.cache_sentences(cache)
     model(**batch_of(SENTENCES))
     assert copy.deepcopy(model).sentence_cache is cache
     sent = pickle.loads(pickle.dumps(model)).sentence_cache
-    assert len(cache) == 4 and len(sent) == 0 and sent.gigabytes == 0.25
+    assert len(cache) == 4 and len(sent) == 0 and sent.megabytes == 250
