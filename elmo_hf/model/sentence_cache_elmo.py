@@ -13,7 +13,6 @@ from .fast_fork_elmo import lock
 from .fast_operators_elmo import version
 from .word_rows_elmo import PADDING_CHARACTER
 
-
 # Of the config, what comes after the biLM; all else counts as what its layers depend on.
 AFTER_THE_BILM = ("head", "mix", "id2label", "label2id", "architectures", "freeze_bilm", "custom_pipelines")
 
