@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .fast_packing_elmo import Packing
-from .fast_products_elmo import Linear, PlainLinear, linear_once, product_kept
+from .fast_products_elmo import Linear, linear_once, product_kept
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
@@ -78,23 +78,17 @@ class LayerProducts:
         cls, weights: Sequence[torch.Tensor | None], cell_clip: float | None, projection_clip: float | None
     ) -> "LayerProducts":
         """For this call only: weights of input, state, bias, and projection or None."""
-        return cls._of(linear_once, weights, cell_clip, projection_clip)
+        return cls.of(linear_once, weights, cell_clip, projection_clip)
 
     @classmethod
-    def plain(
-        cls, weights: Sequence[torch.Tensor | None], cell_clip: float | None, projection_clip: float | None
-    ) -> "LayerProducts":
-        """The same by torch's own products."""
-        return cls._of(PlainLinear, weights, cell_clip, projection_clip)
-
-    @classmethod
-    def _of(
+    def of(
         cls,
         product: Callable[[torch.Tensor], Linear],
         weights: Sequence[torch.Tensor | None],
         cell_clip: float | None,
         projection_clip: float | None,
     ) -> "LayerProducts":
+        """The same with each product as `product` makes it of its weight."""
         of_input, of_state, bias, of_cell = weights
         project = None if of_cell is None else product(of_cell)
         return cls(product(of_input), product(of_state), project, gate_bias(bias), cell_clip, projection_clip)

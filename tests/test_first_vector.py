@@ -1,0 +1,77 @@
+"""What a fresh process loads before its first vector, or its first line of help."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import elmo_hf
+from elmo_hf.late import nothing_to_collect
+
+HEAVY = ("torch", "transformers", "numpy", "datasets", "elmo_hf.registration")
+
+
+def _imports(*arguments):
+    """Exit code, output, and every module that Python says it imports on the way."""
+    # Not `-X importtime`: the package looks at the arguments of Python to see whether it is the command line.
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+    lines = [line.rsplit("|", 1) for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return done.returncode, done.stdout, {name.strip() for _, name in lines}
+
+
+@pytest.mark.parametrize("verb", [[], ["embed"], ["pretrain"], ["analyse", "probe"]], ids=" ".join)
+def test_help_waits_for_nothing_that_it_does_not_show(verb):
+    code, out, modules = _imports("-m", "elmo_hf.cli", *verb, "--help")
+    assert code == 0 and "Usage" in out and "elmo_hf.cli" in modules
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_a_verb_registers_before_it_works(tmp_path):
+    from elmo_hf import ElmoConfig, ElmoForTokenClassification
+
+    config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, num_labels=2)
+    ElmoForTokenClassification(config).save_pretrained(tmp_path)
+    code, out, modules = _imports("-m", "elmo_hf.cli", "analyse", "weights", str(tmp_path))
+    assert code == 0 and "elmo_hf.registration" in modules
+    assert "elmo.scalar_mix     0.33" in out
+
+
+PROGRAM = """
+import gc
+import sys
+import elmo_hf
+loaded = {"h5py", "datasets", "pyarrow", "sklearn", "elmo_hf.embedding.corpus"} & set(sys.modules)
+from transformers import AutoConfig, AutoModel
+model = AutoModel.from_pretrained(elmo_hf.bundled_model())
+print(type(model) is elmo_hf.ElmoModel, sorted(loaded), gc.isenabled())
+"""
+
+
+def test_the_package_registers_when_it_is_imported_and_loads_no_more_than_that():
+    code, out, _ = _imports("-c", PROGRAM)
+    assert (code, out.split("\n")[0]) == (0, "True [] True")
+
+
+def test_every_public_name_has_its_place():
+    assert set(elmo_hf.__all__) == {*elmo_hf.PLACES, "__version__"}
+    assert set(elmo_hf.__all__) <= set(dir(elmo_hf))
+    with pytest.raises(AttributeError, match="module 'elmo_hf' has no attribute 'ElmoTokeniser'"):
+        elmo_hf.ElmoTokeniser  # noqa: B018
+
+
+def test_a_collector_that_was_switched_off_stays_off():
+    import gc
+
+    gc.disable()
+    try:
+        with nothing_to_collect():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    with pytest.raises(ValueError), nothing_to_collect():
+        assert not gc.isenabled()
+        raise ValueError
+    assert gc.isenabled()
