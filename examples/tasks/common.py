@@ -140,7 +140,7 @@ def train(
 
 
 def result(args: argparse.Namespace, model: Any, **scores: float) -> dict[str, Any]:
-    """Prints the scores and what the mixes have learned, writes them to `--json`, and returns both."""
+    """Prints the scores and what the mixes have learned; these and the number of examples, to `--json` and returned."""
     used = {"elmo.scalar_mix": "input", "output_mix": "output"}
     weights = {
         used[name]: [round(weight, 3) for weight in values.tolist()]
@@ -148,7 +148,7 @@ def result(args: argparse.Namespace, model: Any, **scores: float) -> dict[str, A
         if used[name] in model.head_settings.elmo_at
     }
     print("  ".join(f"{name} {value:.2f}" for name, value in scores.items()), "| layer weights:", weights or "no ELMo")
-    found = {"scores": scores, "weights": weights}
+    found = {"scores": scores, "weights": weights, **args.examples}
     if args.json:
-        args.json.write_text(json.dumps({**found, **args.examples}) + "\n", encoding="utf-8")
+        args.json.write_text(json.dumps(found) + "\n", encoding="utf-8")
     return found

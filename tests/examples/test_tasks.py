@@ -40,14 +40,22 @@ def test_the_table_is_filled_cell_by_cell_and_goes_on_where_it_stopped(root, tmp
     table += ["--output", tmp_path / "out", "--tasks", "ner", "--seeds", "1", "--options", "--epochs 1"]
     code, printed, complaint = run(root, *table, "--elmo", "none", "both")
     assert code == 0, complaint
-    assert "| task | score | ELMo none | ELMo both | paper's gain |" in printed
+    assert "| task | trained on | score | ELMo none | ELMo both | runs | paper's gain |" in printed
+    assert "| ner | 8 | f1 | " in printed and " | 1 | +2.06 |" in printed
     assert "- ner, ELMo both, the mix at the output: 0.3" in printed
     done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
     assert set(done) == {"ner.none.1.json", "ner.both.1.json"}
-    assert json.loads((tmp_path / "out" / "ner.none.1.json").read_text())["weights"] == {}
+    run_ = json.loads((tmp_path / "out" / "ner.none.1.json").read_text())
+    assert run_["weights"] == {} and run_["options"] == "--epochs 20 --lr 0.01 --epochs 1"
     (tmp_path / "out" / "ner.both.1.json").unlink()
-    code, printed, complaint = run(root, *table, "--elmo", "none", "both")
+    code, printed, complaint = run(root, *table, "--elmo", "none", "both", "--json", tmp_path / "all.json")
     assert code == 0, complaint
+    gathered = json.loads((tmp_path / "all.json").read_text())["ner"]
+    assert (gathered["examples"], gathered["of"]) == (8, 8)
+    assert {place: [one["score"] for one in runs] for place, runs in gathered["runs"].items()} == {
+        place: [json.loads((tmp_path / "out" / f"ner.{place}.1.json").read_text())["score"]]
+        for place in ("none", "both")
+    }
     assert "ELMo both, seed 1" in printed and "ELMo none, seed 1" not in printed
     assert (tmp_path / "out" / "ner.none.1.json").stat().st_mtime_ns == done["ner.none.1.json"]
     code, _, complaint = run(root, *table, "--elmo", "none", "--options", "--epochs 2")
