@@ -140,7 +140,7 @@ def train(
 
 
 def result(args: argparse.Namespace, model: Any, **scores: float) -> dict[str, Any]:
-    """Prints the scores and what the mixes have learned; these and the number of examples, to `--json` and returned."""
+    """Prints the scores and what the mixes have learned; these and the number of examples go to `--json` too."""
     used = {"elmo.scalar_mix": "input", "output_mix": "output"}
     weights = {
         used[name]: [round(weight, 3) for weight in values.tolist()]

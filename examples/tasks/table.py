@@ -97,7 +97,8 @@ def gather(folder: Path) -> dict[str, Any]:
 def table(found: dict[str, Any]) -> str:
     """The mean and the spread of each cell, the differences to no ELMo, and what the mixes learned.
 
-    >>> runs = {"none": [{"score": 30.0}, {"score": 32.0}], "input": [{"score": 33.5, "weights": {"input": [0.2, 0.8]}}]}
+    >>> mixed = {"score": 33.5, "weights": {"input": [0.2, 0.8]}}
+    >>> runs = {"none": [{"score": 30.0}, {"score": 32.0}], "input": [mixed]}
     >>> print(table({"ner": {"options": "", "examples": 90, "of": 100, "runs": runs}}))
     | task | trained on | score | ELMo none | ELMo input | runs | paper's gain |
     |---|---|---|---|---|---|---|
