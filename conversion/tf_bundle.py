@@ -39,7 +39,7 @@ TYPES = {
     22: "<u4",
     23: "<u8",
 }
-BFLOAT16, STRING = 14, 7
+BFLOAT16 = 14
 UNREADABLE = {7: "string", 11: "qint8", 12: "quint8", 13: "qint32", 20: "resource", 21: "variant"}
 
 Extent = tuple[int, int | None]  # where a slice begins, and how long it is; None for all

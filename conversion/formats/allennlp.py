@@ -32,7 +32,7 @@ def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
     path = bundle.path(names[0])
     task = _description(bundle)
     weights = TorchWeights(path)
-    prefix = _prefix(weights, task)
+    prefix = _prefix(weights)
     options, notes = _options(bundle, weights, prefix)
     config = config_from_options(options, True, bundle.where)
     if _asked(task, "do_layer_norm") is True:
@@ -74,7 +74,7 @@ def _description(bundle: Bundle) -> object:
         raise SourceError(f"{path} is not JSON ({error}); accepted is AllenNLP's config.json.") from None
 
 
-def _prefix(weights: TorchWeights, task: object) -> str:
+def _prefix(weights: TorchWeights) -> str:
     """What stands before the names of the ELMo."""
     found = [name.removesuffix(CHARACTERS) for name in weights.names() if name.endswith(CHARACTERS)]
     if len(found) == 1:

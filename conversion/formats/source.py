@@ -15,7 +15,6 @@ from ..sources import Bundle, SourceError
 from .entries import Entry
 
 LISTED = 12
-VOCABULARY_MARKS = (BOS, EOS)
 
 
 class Weights(Protocol):

@@ -110,7 +110,7 @@ class NeighbourIndex:
             )
         if not state.finished:
             _write_vectors(folder, state, reader, sentences, limit, report)
-            _write_words(folder, state, reader, num_words)
+            _write_words(folder, reader, num_words)
             state.finished = True
             _write_state(folder, state)
         return cls(folder)
@@ -215,7 +215,7 @@ def _write_step(files: dict[str, Any], state: _State, reader: LayerReader, some:
         state.characters += len(line)
 
 
-def _write_words(folder: Path, state: _State, reader: LayerReader, num_words: int):
+def _write_words(folder: Path, reader: LayerReader, num_words: int):
     with open(folder / SENTENCES, "rb") as file:
         counts = Counter(word for line in file for word in json.loads(line))
     # Of equally frequent words the first by letters: the same words whatever the order of a set.

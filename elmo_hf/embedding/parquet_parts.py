@@ -14,7 +14,6 @@ from .parts import NOTES, BrokenPart, Format, Part, notes_text, read_notes, star
 
 # To read one sentence, a row group is read.
 ROWS_OF_GROUP = 32
-LONE = "surrogatepass"
 
 
 def write(path: Path, part: Part):

@@ -59,10 +59,6 @@ class Wanted:
     def torch_dtype(self) -> torch.dtype:
         return DTYPES[self.dtype]
 
-    def rows_of(self, words: int) -> int:
-        """How many vectors a sentence of so many words gets."""
-        return 1 if self.pooling else words + 2 * self.boundaries
-
     def choose(self, mixed: torch.Tensor, hidden_states: Sequence[torch.Tensor] | None) -> list[torch.Tensor]:
         """A model's mix (B, T, size) and layers -> what is kept of them, each (B, T, size)."""
         if self.layers == "mix":

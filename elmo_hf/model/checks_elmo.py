@@ -52,16 +52,16 @@ def check_one_input(input_ids: Any, inputs_embeds: Any):
         raise ValueError("An ELMo takes either input_ids or inputs_embeds: exactly one of the two.")
 
 
-def check_labels(labels: torch.Tensor, num_labels: int, what: str = "labels"):
+def check_labels(labels: torch.Tensor, num_labels: int):
     """Raises unless all labels are classes from 0 to below `num_labels`, or -100 for none."""
     if labels.dtype not in WHOLE:
-        raise TypeError(f"{what} has the type {labels.dtype}; accepted are whole numbers, as torch.int64.")
+        raise TypeError(f"labels has the type {labels.dtype}; accepted are whole numbers, as torch.int64.")
     # Elsewhere than on the CPU the look would wait for the device at every call.
     if labels.device.type == "cpu" and not torch.compiler.is_compiling():
         wrong = labels[(labels != -100) & ((labels < 0) | (labels >= num_labels))]
         if wrong.numel():
             raise ValueError(
-                f"{what} holds {int(wrong[0])}; accepted are classes from 0 to {num_labels - 1}, and -100 for none."
+                f"labels holds {int(wrong[0])}; accepted are classes from 0 to {num_labels - 1}, and -100 for none."
             )
 
 
