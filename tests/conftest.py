@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 from golden_files import GOLDEN, SHARED_FIXTURES, TESTS
+from golden_language_model import GoldenLanguageModel
 from unfilled_memory import fill_what_is_made_empty
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, cli, conversion
@@ -46,6 +47,12 @@ def converted(tmp_path_factory):
         return done[checkpoint.name]
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def lm_folder(tmp_path_factory):
+    """The folder of a converted golden checkpoint with a softmax over its vocabulary."""
+    return GoldenLanguageModel(GOLDEN["plain"], tmp_path_factory.mktemp("language_model")).folder
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def efficiency(
     seeds: Sequence[int] = (1,),
     score: str | None = None,
     options: Sequence[str] = (),
-    report: Callable[[str], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Efficiency:
     """Runs a recipe for every size of training data, with and without ELMo, each run in a process of its own.
 
@@ -150,7 +150,7 @@ def efficiency(
         seeds: a run for each.
         score: which of the recipe's scores is compared. Default: its first.
         options: more of the recipe's options, as `["--epochs", "8"]`.
-        report: called with a sentence before and after each run.
+        say: called with a sentence before and after each run.
 
     Example:
 
@@ -193,7 +193,7 @@ def efficiency(
     found = []
     for number, cell in enumerate(cells, 1):
         named = f"{number} of {len(cells)}: {place_name(cell[0])}, {cell[1]} of the training data, seed {cell[2]}"
-        found.append(_run_or_read(folder, command, cell, score, named, report or (lambda text: None)))
+        found.append(_run_or_read(folder, command, cell, score, named, say or (lambda text: None)))
     return Efficiency(score or next(iter(found[0].scores)), found)
 
 
@@ -239,12 +239,12 @@ def _run_or_read(
     cell: tuple[str, str, int],
     score: str | None,
     named: str,
-    report: Callable[[str], None],
+    say: Callable[[str], None],
 ) -> EfficiencyRun:
     place, size, seed = cell
     done = folder / f"{place}.{size}.{seed}.json"
     if not done.exists():
-        report(f"{named} ...")
+        say(f"{named} ...")
         start = time.perf_counter()
         _write_whole(done, _run(command, done.with_name(done.name.removesuffix(".json")), cell))
         took = f"{time.perf_counter() - start:.0f} s"
@@ -255,7 +255,7 @@ def _run_or_read(
     if chosen not in result["scores"]:
         raise ValueError(f"{command[0]} measures no {chosen!r}; accepted are {', '.join(result['scores'])}.")
     value = result["scores"][chosen]
-    report(f"{named}: {chosen} {value:.2f} ({took})")
+    say(f"{named}: {chosen} {value:.2f} ({took})")
     return EfficiencyRun(place, size, seed, result["examples"], result["of"], value, result["scores"])
 
 

@@ -23,6 +23,7 @@ class Finding:
         raise NotImplementedError
 
     def save_json(self, path: str | os.PathLike):
+        """Saves every number."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def __str__(self) -> str:

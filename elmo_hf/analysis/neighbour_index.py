@@ -85,7 +85,7 @@ class NeighbourIndex:
         layer: int = -1,
         limit: int | None = None,
         num_words: int = 50_000,
-        report: Callable[[int], Any] | None = None,
+        progress: Callable[[int], Any] | None = None,
     ) -> "NeighbourIndex":
         """Makes an index, or goes on with one that was interrupted, given the same corpus and model.
 
@@ -94,7 +94,7 @@ class NeighbourIndex:
             layer: the one whose vectors are kept, from 0, or from -1 for the top.
             limit: stop with the sentence that brings the vectors to so many.
             num_words: so many of the corpus's most frequent words are kept without context too.
-            report: called with the number of vectors after each step.
+            progress: called with the number of vectors after each step.
         """
         folder, layer = Path(folder), chosen_layer(layer, reader.num_layers)
         state = _read_state(folder)
@@ -109,7 +109,7 @@ class NeighbourIndex:
                 f"layer {layer} and {reader.size}. Accepted is the same model and layer, or another folder."
             )
         if not state.finished:
-            _write_vectors(folder, state, reader, sentences, limit, report)
+            _write_vectors(folder, state, reader, sentences, limit, progress)
             _write_words(folder, reader, num_words)
             state.finished = True
             _write_state(folder, state)
@@ -159,7 +159,7 @@ def _write_vectors(
     reader: LayerReader,
     sentences: Iterable[str | Sequence[str]],
     limit: int | None,
-    report: Callable[[int], Any] | None,
+    progress: Callable[[int], Any] | None,
 ):
     sizes = {
         VECTORS: state.vectors * state.size * 2,
@@ -183,8 +183,8 @@ def _write_vectors(
                 file.flush()
                 os.fsync(file.fileno())
             _write_state(folder, state)
-            if report is not None:
-                report(state.vectors)
+            if progress is not None:
+                progress(state.vectors)
     finally:
         for file in files.values():
             file.close()

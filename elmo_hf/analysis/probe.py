@@ -138,7 +138,7 @@ def probe(
     store: str | os.PathLike | None = None,
     epochs: int = 8,
     seed: int = 0,
-    progress: Callable[[str], Any] | None = None,
+    say: Callable[[str], Any] | None = None,
 ) -> Probe:
     """Trains a linear probe on each layer, their average, a learned mix, and word vectors.
 
@@ -148,7 +148,7 @@ def probe(
         column: what the labels are called.
         word_vectors: a file of GloVe's or word2vec's text, to probe beside the layers.
         store: a folder in which vectors are kept, so that an interrupted run goes on.
-        progress: called with the name of each probe and what else takes time.
+        say: called with the name of each probe and what else takes time.
 
     Example:
 
@@ -166,7 +166,7 @@ def probe(
     """
     if len(data) < 2:
         raise ValueError(f"{len(data)} data were given; accepted are two or more: to train, to choose, to test.")
-    report = progress or (lambda text: None)
+    say = say or (lambda text: None)
     names = sorted({label for _, labels in [next(iter(data.values()))] for row in labels for label in row})
     numbers = {label: number for number, label in enumerate(names)}
     gold = {
@@ -175,7 +175,7 @@ def probe(
     }
     if not all(map(len, gold.values())):
         raise ValueError("Some of the data have no words; accepted is at least one word in each.")
-    report("reading")
+    say("reading")
     vectors = _vectors(reader, data, store)  # name -> (L + 1, words, size), float16
     averages = {name: x.float().mean(0, keepdim=True) for name, x in vectors.items()}
     read = {layer: {name: x[number : number + 1] for name, x in vectors.items()}
@@ -188,7 +188,7 @@ def probe(
     counts = {label: count for label, count in counts.items() if count}
     results = []
     for name, features in read.items():
-        report(name)
+        say(name)
         results.append(_train(name, features, gold, names, counts, epochs, seed))
     return Probe(column, results, counts)
 

@@ -208,8 +208,8 @@ def probe(
     files = {"train": train, "dev": dev, **{_stem(path): path for path in test or []}}
     for one in column:
         data = {name: read_labelled(path, one) for name, path in files.items()}
-        report = lambda name: typer.echo(f"{name} ...", err=True)  # noqa: E731
-        found = measure(reader, data, one, word_vectors, store, epochs, seed, report)
+        say = lambda name: typer.echo(f"{name} ...", err=True)  # noqa: E731
+        found = measure(reader, data, one, word_vectors, store, epochs, seed, say)
         _show(found, *(_for_column(path, one, column) for path in (plot, json)))
 
 
@@ -300,11 +300,11 @@ def efficiency(
     from elmo_hf.analysis import efficiency as measure
 
     _check(plot, json)
-    report = lambda text: typer.echo(text, err=True)  # noqa: E731
+    say = lambda text: typer.echo(text, err=True)  # noqa: E731
     found = measure(
         *(recipe, model, train, test, output_dir, word_vectors, size, elmo, range(1, seeds + 1), score),
         shlex.split(options),
-        report,
+        say,
     )
     _show(found, plot, json)
 

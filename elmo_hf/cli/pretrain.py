@@ -49,7 +49,7 @@ def pretrain(**settings: Any):
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     warnings.showwarning = lambda message, *args, **kwargs: typer.echo(f"Warning: {message}", err=True)
-    run(given, write=_write)
+    run(given, say=_write)
     _leave()
 
 

@@ -48,12 +48,12 @@ from elmo_hf.text.lines import read_lines
 Say = Callable[[str], Any]
 
 
-def pretrain(settings: Settings, write: Say = print) -> dict[str, float]:
+def pretrain(settings: Settings, say: Say = print) -> dict[str, float]:
     """Runs it all; returns perplexities of the held-out text, `before` and `after` training.
 
     Args:
         settings: see there.
-        write: gets each line that is reported.
+        say: called with each line that is reported.
 
     Example:
 
@@ -65,7 +65,7 @@ def pretrain(settings: Settings, write: Say = print) -> dict[str, float]:
     >>> _ = (folder / "text.txt").write_text("the cat sat on the mat .\\n" * 50)
     >>> settings = Settings(folder / "model", [str(folder / "text.txt")], held_out=[str(folder / "text.txt")],
     ...     size="tiny", batch_size=4, unroll_steps=5, epochs=1)
-    >>> found = pretrain(settings, write=lambda line: None)
+    >>> found = pretrain(settings, say=lambda line: None)
     >>> found["after"] < found["before"]
     True
     >>> ElmoForPreTraining.from_pretrained(folder / "model").config.vocab_size
@@ -82,7 +82,7 @@ def pretrain(settings: Settings, write: Say = print) -> dict[str, float]:
     first = args.process_index == 0
     with folder.locked() if first else nullcontext():
         args.distributed_state.wait_for_everyone()
-        return _run(settings, args, folder, write if first else lambda line: None)
+        return _run(settings, args, folder, say if first else lambda line: None)
 
 
 def _check_what_is_there(settings: Settings):

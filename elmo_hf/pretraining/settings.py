@@ -183,6 +183,7 @@ class Settings:
         return drawn if vocabulary > WORTH_DRAWING * drawn else None
 
     def interval(self, name: str) -> Interval | None:
+        """A setting that is a number of steps or a time; None if it was not given."""
         text = getattr(self, name)
         if text is None:
             return None

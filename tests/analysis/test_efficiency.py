@@ -72,7 +72,7 @@ def test_goes_on_after_a_failure_and_runs_only_what_is_new(recipe, tmp_path):
     assert runs(recipe) == ["none 20 1", "input 20 1"]
     fault.unlink()
     said = []
-    whole = measure(recipe, options=options, report=said.append)
+    whole = measure(recipe, options=options, say=said.append)
     assert runs(recipe)[2:] == ["input 20 1", "none 10% 1", "input 10% 1"]
     assert said[0] == "1 of 4: no ELMo, 20 of the training data, seed 1: f1 14.01 (kept)"
     assert measure(recipe, options=options).to_dict() == whole.to_dict() and len(runs(recipe)) == 5

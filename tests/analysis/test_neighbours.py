@@ -12,18 +12,6 @@ from elmo_hf.analysis import neighbour_index as module
 SENTENCES = [" ".join(f"w{(7 * number + place) % 23}" for place in range(1 + number % 6)) for number in range(40)]
 
 
-@pytest.fixture
-def reader(small_model, tokenizer):
-    return LayerReader(small_model, tokenizer)
-
-
-@pytest.fixture
-def folder(small_model, tokenizer, tmp_path):
-    small_model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
 def test_the_nearest_are_those_of_brute_force(reader, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "VECTORS_AT_ONCE", 13)  # the last part is shorter
     index = NeighbourIndex.build(tmp_path / "index", reader, SENTENCES, layer=1)
@@ -62,7 +50,7 @@ def test_an_interrupted_index_ends_as_one_that_was_not(reader, tmp_path, monkeyp
             raise Stop
 
     with pytest.raises(Stop):
-        NeighbourIndex.build(tmp_path / "again", reader, SENTENCES, limit=100, num_words=9, report=stop)
+        NeighbourIndex.build(tmp_path / "again", reader, SENTENCES, limit=100, num_words=9, progress=stop)
     with pytest.raises(ValueError, match="holds no finished index"):
         NeighbourIndex(tmp_path / "again")
     with open(tmp_path / "again" / "vectors.f16", "ab") as file:

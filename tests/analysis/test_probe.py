@@ -21,11 +21,6 @@ def sentences(count):
     return rows, [["none", *("after-" + word for word in row[:-1])] for row in rows]
 
 
-@pytest.fixture
-def reader(small_model, tokenizer):
-    return LayerReader(small_model, tokenizer)
-
-
 def test_layers_with_context_know_what_the_words_alone_do_not(tokenizer, tmp_path):
     model = small(ElmoModel, projection_size=32, cell_size=64)
     for parameter in model.bilm.parameters():

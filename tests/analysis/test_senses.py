@@ -6,18 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from elmo_hf.analysis import LayerReader, SenseData, SenseInstance, read_senses, senses
+from elmo_hf.analysis import SenseData, SenseInstance, read_senses, senses
 from elmo_hf.analysis.senses import _f1
 
 DATA = """<corpus><text id="d000"><sentence id="d000.s000"><wf lemma="the" pos="DET">The</wf>
 <instance id="set1.d000.s000.t000" lemma="Rome" pos="NOUN">city of Rome</instance></sentence>
 <sentence id="d000.s001"><instance id="set2.d000.s001.t000" lemma="be" pos="VERB">was</instance></sentence></text>
 </corpus>"""
-
-
-@pytest.fixture
-def reader(small_model, tokenizer):
-    return LayerReader(small_model, tokenizer)
 
 
 def examples(count, seed):

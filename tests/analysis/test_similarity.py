@@ -6,23 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_hf.analysis import LayerReader, sentence_similarity, word_similarity
+from elmo_hf.analysis import sentence_similarity, word_similarity
 from elmo_hf.analysis.similarity import in_context
 from elmo_hf.analysis.vectors import cosines
 
 SENTENCES = ["the cat sat on the mat .", "a Mat lay there", "mat"]
-
-
-@pytest.fixture
-def reader(small_model, tokenizer):
-    return LayerReader(small_model, tokenizer)
-
-
-@pytest.fixture
-def folder(small_model, tokenizer, tmp_path):
-    small_model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
 
 
 def layers_alone(model, tokenizer, sentence):

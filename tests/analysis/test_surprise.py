@@ -6,8 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from golden_files import GOLDEN
-from golden_language_model import GoldenLanguageModel
 from small_models import small
 
 from elmo_hf import ElmoForPreTraining, ElmoScorer, ElmoTokenizer
@@ -17,13 +15,8 @@ SENTENCES = ["The cat sat on the mat .", "I unheardof <b>apples</b> !", "a"]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return GoldenLanguageModel(GOLDEN["plain"], tmp_path_factory.mktemp("model")).folder
-
-
-@pytest.fixture(scope="module")
-def scorer(model):
-    return ElmoScorer.from_pretrained(model)
+def scorer(lm_folder):
+    return ElmoScorer.from_pretrained(lm_folder)
 
 
 def test_left_and_right_are_what_the_scorer_says(scorer):
@@ -56,10 +49,10 @@ def test_a_model_that_only_reads_forward_has_one_side():
         assert np.allclose(one.shown, -score.forward[1:-1] / np.log(2), atol=1e-5)
 
 
-def test_the_verb(command, model, tmp_path):
+def test_the_verb(command, lm_folder, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     options = ("--json", tmp_path / "a.json", "--html", tmp_path / "a.html")
-    code, out, err = command("analyse", "surprise", model, tmp_path / "text.txt", *options)
+    code, out, err = command("analyse", "surprise", lm_folder, tmp_path / "text.txt", *options)
     assert code == 0, err
     saved = json.loads((tmp_path / "a.json").read_text())["sentences"]
     assert [one["words"] for one in saved] == [text.split() for text in SENTENCES]
@@ -70,10 +63,10 @@ def test_the_verb(command, model, tmp_path):
     assert "&lt;b&gt;apples&lt;/b&gt;" in page and "<b>" not in page and f"both {saved[0]['both'][0]:.1f} bits" in page
 
     code, _, err = command(
-        "analyse", "surprise", model, "--text", " ".join(SENTENCES * 3), "--plot", tmp_path / "a.png"
+        "analyse", "surprise", lm_folder, "--text", " ".join(SENTENCES * 3), "--plot", tmp_path / "a.png"
     )
     assert code == 0 and (tmp_path / "a.png").stat().st_size > 5000, err
-    code, _, err = command("analyse", "surprise", model, tmp_path / "text.txt", "--plot", tmp_path / "b.png")
+    code, _, err = command("analyse", "surprise", lm_folder, tmp_path / "text.txt", "--plot", tmp_path / "b.png")
     assert code == 1 and "The text has 3 sentences; accepted for a plot is one." in err
 
 

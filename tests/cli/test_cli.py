@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from golden_files import GOLDEN
-from golden_language_model import GoldenLanguageModel
 
 from elmo_hf import ElmoScorer, perplexity
 
@@ -15,13 +14,8 @@ SENTENCES = ["The cat sat on the mat .", "I unheardof apples !", "a"]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return GoldenLanguageModel(GOLDEN["plain"], tmp_path_factory.mktemp("model")).folder
-
-
-@pytest.fixture(scope="module")
-def scorer(model):
-    return ElmoScorer.from_pretrained(model)
+def scorer(lm_folder):
+    return ElmoScorer.from_pretrained(lm_folder)
 
 
 @pytest.fixture
@@ -34,20 +28,20 @@ def table(printed):
     return [line.split("\t") for line in printed.splitlines()]
 
 
-def test_perplexity(command, model, scorer, text, tmp_path):
+def test_perplexity(command, lm_folder, scorer, text, tmp_path):
     (tmp_path / "more.txt.gz").write_bytes(gzip.compress(b"one more .\n"))
-    code, out, _ = command("perplexity", model, tmp_path / "*.txt*")
+    code, out, _ = command("perplexity", lm_folder, tmp_path / "*.txt*")
     result = perplexity(scorer.model, scorer.tokenizer, ["one more .", *SENTENCES])
     assert code == 0 and out.strip() == str(result)
     assert re.search(rf"forward +{result.forward.perplexity:.2f} +{result.forward.perplexity_per_byte:.4f}", out)
 
-    code, out, _ = command("perplexity", model, text, "--streams", 2, "--window", 3)
+    code, out, _ = command("perplexity", lm_folder, text, "--streams", 2, "--window", 3)
     assert out.strip() == str(perplexity(scorer.model, scorer.tokenizer, SENTENCES, streams=2, window=3))
     assert "state carried along in 2 streams, windows of 3; at the end 3 tokens dropped" in out
 
 
-def test_scores(command, monkeypatch, model, scorer, text):
-    code, out, _ = command("score", model, text)
+def test_scores(command, monkeypatch, lm_folder, scorer, text):
+    code, out, _ = command("score", lm_folder, text)
     head, *rows = table(out)
     assert code == 0 and head == ["sentence", "forward", "backward", "both", "words"]
     for number, (row, score) in enumerate(zip(rows, scorer.score(SENTENCES), strict=True)):
@@ -55,17 +49,17 @@ def test_scores(command, monkeypatch, model, scorer, text):
         assert row == [str(number + 1), *values, SENTENCES[number]]
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
-    assert command("score", model)[1] == out
+    assert command("score", lm_folder)[1] == out
 
-    head, *rows = table(command("score", model, text, "--words")[1])
+    head, *rows = table(command("score", lm_folder, text, "--words")[1])
     assert head == ["sentence", "forward", "backward", "both", "word"]
     assert [row[4] for row in rows[:9]] == ["<S>", *SENTENCES[0].split(), "</S>"]
     assert rows[0][1] == "0.0000" and rows[8][2] == "0.0000"
     assert rows[1][1] == f"{scorer.score(SENTENCES[0]).forward[1]:.4f}"
 
 
-def test_words_that_fit(command, model, scorer):
-    code, out, _ = command("substitute", model, SENTENCES[0], 1, "-k", 3)
+def test_words_that_fit(command, lm_folder, scorer):
+    code, out, _ = command("substitute", lm_folder, SENTENCES[0], 1, "-k", 3)
     rows = [
         [f"{one.score:.4f}", f"{one.forward:.4f}", f"{one.backward:.4f}", one.word]
         for one in scorer.substitutes(SENTENCES[0], 1, k=3)
@@ -73,7 +67,7 @@ def test_words_that_fit(command, model, scorer):
     assert code == 0 and table(out) == [["score", "forward", "backward", "word"], *rows]
 
     for options, found in (([], scorer.next_words), (["--before"], scorer.previous_words)):
-        code, out, _ = command("predict", model, "the cat", "-k", 65, "--specials", *options)
+        code, out, _ = command("predict", lm_folder, "the cat", "-k", 65, "--specials", *options)
         assert code == 0
         assert table(out)[1:] == [[f"{one.score:.4f}", one.word] for one in found("the cat", 65, specials=True)]
 
@@ -89,22 +83,25 @@ def test_help_shows_every_option(command):
         assert code == 0 and all(option in out for option in options)
 
 
-def test_complaints_are_sentences(command, model, converted, text, tmp_path):
+def test_complaints_are_sentences(command, lm_folder, converted, text, tmp_path):
     (tmp_path / "empty").touch()
     (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
     without_softmax = converted(GOLDEN["plain"])
     for arguments, complaint in (
-        (["perplexity", model, tmp_path / "empty"], "Error: The text has no words"),
-        (["perplexity", model, tmp_path / "latin"], f"Error: {tmp_path / 'latin'}, line 2: not UTF-8"),
-        (["perplexity", model, tmp_path / "nothing"], "Error: There is no file"),
-        (["perplexity", model, text, "--window", 5], "Error: `window` is 5 without `streams`"),
-        (["perplexity", model, text, "--streams", 999], "Error: The text has 15 tokens in 3 sentences, too little"),
+        (["perplexity", lm_folder, tmp_path / "empty"], "Error: The text has no words"),
+        (["perplexity", lm_folder, tmp_path / "latin"], f"Error: {tmp_path / 'latin'}, line 2: not UTF-8"),
+        (["perplexity", lm_folder, tmp_path / "nothing"], "Error: There is no file"),
+        (["perplexity", lm_folder, text, "--window", 5], "Error: `window` is 5 without `streams`"),
+        (
+            ["perplexity", lm_folder, text, "--streams", 999],
+            "Error: The text has 15 tokens in 3 sentences",
+        ),
         (["perplexity", without_softmax, text], f"Error: {without_softmax} holds ElmoModel, which has no softmax"),
         (["score", without_softmax, text], f"Error: {without_softmax} holds ElmoModel, which has no softmax"),
-        (["substitute", model, "a b", 2], "Error: Position 2 is not in the text, which has 2 words"),
+        (["substitute", lm_folder, "a b", 2], "Error: Position 2 is not in the text, which has 2 words"),
     ):
         code, _, err = command(*arguments)
         assert code == 1 and complaint in err and "Traceback" not in err
 
-    assert command("perplexity", model, tmp_path / "latin", "--errors", "replace")[0] == 0
-    assert command("score", model, tmp_path / "empty")[:2] == (0, "sentence\tforward\tbackward\tboth\twords\n")
+    assert command("perplexity", lm_folder, tmp_path / "latin", "--errors", "replace")[0] == 0
+    assert command("score", lm_folder, tmp_path / "empty")[:2] == (0, "sentence\tforward\tbackward\tboth\twords\n")

@@ -123,9 +123,10 @@ def has_parts(store: Path, count: int) -> bool:
 
 
 def pretrain(folder: Path, steps: int, rounds: int, generator: random.Random):
-    from kills import write_text
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from small_texts import write_text
 
-    write_text(folder)
+    write_text(folder, dropout=0.2)
 
     def start(output: Path, *rename: tuple[str, int]) -> Command:
         every = ["--log-every", 1, "--save-every", 4, "--evaluate-every", 9, "--stop-after", steps]

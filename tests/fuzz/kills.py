@@ -9,7 +9,6 @@ nothing.
 """
 
 import hashlib
-import json
 import os
 import random
 import signal
@@ -21,25 +20,14 @@ from pathlib import Path
 
 import transformers
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from small_texts import write_text
+
 from elmo_hf.pretraining import Settings, pretrain
 
-CONFIG = {
-    "character_cnn_filters": [[1, 4], [2, 6]],
-    "projection_size": 8,
-    "cell_size": 12,
-    "num_highway_layers": 1,
-    "max_characters_per_token": 12,
-    "dropout": 0.2,
-}
 STEPS = 60
 LATE = 4  # of so many kills, one is aimed at the end of the run
-
-
-def write_text(folder: Path):
-    words = "the cat sat on a mat and saw another dog there".split()
-    lines = [" ".join(words[k * 7 % 11 :][: 2 + k % 6] + words[: k % 5]) for k in range(150)]
-    (folder / "text.txt").write_text("\n".join(lines))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
 
 
 class Run:
@@ -109,7 +97,7 @@ def main(kills: int = 20, seed: int = 0):
     generator = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_text(folder)
+        write_text(folder, dropout=0.2)
         expected = finish(folder, folder / "whole" / "model")
         left, runs, late = kills, 0, 0
         while left:

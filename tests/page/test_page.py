@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from golden_files import GOLDEN
-from golden_language_model import GoldenLanguageModel
 
 from elmo_hf import ElmoModel
 from elmo_hf.analysis import word_similarity
@@ -21,8 +19,8 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("c
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return str(GoldenLanguageModel(GOLDEN["plain"], tmp_path_factory.mktemp("model")).folder)
+def folder(lm_folder):
+    return str(lm_folder)
 
 
 @pytest.fixture(scope="module")

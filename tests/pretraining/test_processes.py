@@ -9,15 +9,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-
-CONFIG = {
-    "character_cnn_filters": [[1, 4], [2, 6]],
-    "projection_size": 8,
-    "cell_size": 12,
-    "num_highway_layers": 1,
-    "max_characters_per_token": 12,
-    "dropout": 0.0,
-}
+from small_texts import SIZES
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +18,7 @@ def train(tmp_path_factory):
     words = [f"w{k}" for k in range(40)]
     lines = [" ".join(words[(k * k + j) % 40] for j in range(3 + k % 9)) for k in range(300)]
     (folder / "text.txt").write_text("\n".join(lines))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(json.dumps({**SIZES, "dropout": 0.0}))
 
     def run(processes, name, *options):
         with socket.socket() as free:

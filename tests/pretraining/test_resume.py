@@ -1,6 +1,5 @@
 """Going on after kill -9, after a full disk, and where going on is refused. Each run is a process of its own."""
 
-import json
 import os
 import random
 import re
@@ -13,20 +12,12 @@ import time
 import pytest
 import torch
 from safetensors.torch import load_file
+from small_texts import write_text
 
 from elmo_hf.pretraining import Settings, newest_checkpoint, pretrain
 from elmo_hf.pretraining.manifest import MANIFEST
 from elmo_hf.pretraining.run_folder import RunFolder
 
-# Dropout, sampling and several passes: whatever is drawn has to go on being drawn from the same place.
-CONFIG = {
-    "character_cnn_filters": [[1, 4], [2, 6]],
-    "projection_size": 8,
-    "cell_size": 12,
-    "num_highway_layers": 1,
-    "max_characters_per_token": 12,
-    "dropout": 0.2,
-}
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
@@ -38,10 +29,8 @@ COMMAND = "from elmo_hf.cli import main; main()"
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
-    words = "the cat sat on a mat and saw another dog there".split()
-    lines = [" ".join(words[k * 7 % 11 :][: 2 + k % 6] + words[: k % 5]) for k in range(150)]
-    (folder / "text.txt").write_text("\n".join(lines))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    # Dropout, sampling and several passes: whatever is drawn has to go on being drawn from the same place.
+    write_text(folder, dropout=0.2)
     return folder
 
 
@@ -131,7 +120,7 @@ def again(text, uninterrupted, tmp_path):
 
     def run(**changes):
         said = []
-        found = pretrain(Settings(folder, **{**same, **changes}), write=said.append)
+        found = pretrain(Settings(folder, **{**same, **changes}), say=said.append)
         return found, "\n".join(said)
 
     return run, folder
@@ -230,5 +219,5 @@ def test_a_folder_that_is_not_of_the_run_is_left_alone(text, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "README.md").write_text("mine")
     with pytest.raises(ValueError, match="model is there already; accepted as --output-dir is a new folder"):
-        pretrain(Settings(tmp_path / "model", [str(text / "text.txt")], size="tiny"), write=lambda line: None)
+        pretrain(Settings(tmp_path / "model", [str(text / "text.txt")], size="tiny"), say=lambda line: None)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

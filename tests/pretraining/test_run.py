@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 from datasets import Dataset
+from small_texts import SIZES, lines
 from transformers import set_seed
 
 from elmo_hf import (
@@ -22,15 +23,7 @@ from elmo_hf.cli.pretrain import _wait_passively
 from elmo_hf.pretraining import Settings, pretrain
 from elmo_hf.pretraining.starting import with_words
 
-SIZES = {
-    "character_cnn_filters": [[1, 4], [2, 6]],
-    "projection_size": 8,
-    "cell_size": 12,
-    "num_highway_layers": 1,
-    "max_characters_per_token": 12,
-}
-WORDS = "the cat sat on a mat and saw another dog there".split()
-LINES = [" ".join(WORDS[k * 7 % 11 :][: 2 + k % 6] + WORDS[: k % 5]) for k in range(60)]
+LINES = lines(60)
 DOMAIN = [line.replace("cat", "enzyme").replace("dog", "protein") for line in LINES]
 
 
@@ -45,7 +38,7 @@ def run(tmp_path):
         said = []
         given = {"files": [str(path)], "size": str(tmp_path / "config.json"), "min_count": 1, "batch_size": 4}
         given |= {"unroll_steps": 5, "epochs": 2, "held_out": [str(path)], **settings}
-        found = pretrain(Settings(tmp_path / name, **given), write=said.append)
+        found = pretrain(Settings(tmp_path / name, **given), say=said.append)
         return tmp_path / name, found, "\n".join(said)
 
     return pretrained

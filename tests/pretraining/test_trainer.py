@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from small_texts import SIZES, lines
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
@@ -13,21 +14,12 @@ from elmo_hf.pretraining.callbacks import STEPS_MEASURED, FrozenAtFirst, Report,
 from elmo_hf.pretraining.intervals import Interval
 from elmo_hf.pretraining.rates import Clock, Rates
 
-SIZES = {
-    "character_cnn_filters": [[1, 4], [2, 6]],
-    "projection_size": 8,
-    "cell_size": 12,
-    "num_highway_layers": 1,
-    "max_characters_per_token": 12,
-}
 STREAMS, STEPS = 4, 5
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    words = "the cat sat on a mat and saw another dog there".split()
-    lines = [" ".join(words[k * 7 % 11 :][: 2 + k % 6] + words[: k % 5]) for k in range(60)]
-    return Corpus.write(lines, tmp_path_factory.mktemp("text") / "corpus", ElmoTokenizer("whitespace"))
+    return Corpus.write(lines(60), tmp_path_factory.mktemp("text") / "corpus", ElmoTokenizer("whitespace"))
 
 
 @pytest.fixture
