@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from elmo_hf.embedding.parts import put_in_place
+
 from .findings import Finding
 
 NO_ELMO = "none"
@@ -224,7 +226,7 @@ def _same_command(folder: Path, command: list[str]):
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "command.json"
     if not kept.exists():
-        _write_whole(kept, command)
+        _write(kept, command)
     before = json.loads(kept.read_text(encoding="utf-8"))
     if before != command:
         raise ValueError(
@@ -246,7 +248,7 @@ def _run_or_read(
     if not done.exists():
         say(f"{named} ...")
         start = time.perf_counter()
-        _write_whole(done, _run(command, done.with_name(done.name.removesuffix(".json")), cell))
+        _write(done, _run(command, done.with_name(done.name.removesuffix(".json")), cell))
         took = f"{time.perf_counter() - start:.0f} s"
     else:
         took = "kept"
@@ -291,7 +293,6 @@ def _read_result(recipe: str, path: Path) -> dict[str, Any]:
     return result
 
 
-def _write_whole(path: Path, value: Any):
-    beside = path.with_name(path.name + ".tmp")
-    beside.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)  # a result is whole or not there
+def _write(path: Path, value: Any):
+    text = json.dumps(value, indent=1) + "\n"
+    put_in_place(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

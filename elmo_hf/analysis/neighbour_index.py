@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_hf.embedding.parts import put_in_place
+
 from .similarity import chosen_layer
 from .vectors import LayerReader, unit_vectors
 
@@ -247,6 +249,5 @@ def _read_state(folder: Path) -> _State | None:
 
 
 def _write_state(folder: Path, state: _State):
-    temporary = folder / f"{DESCRIPTION}.tmp"
-    temporary.write_text(json.dumps(asdict(state)), encoding="utf-8")
-    os.replace(temporary, folder / DESCRIPTION)
+    text = json.dumps(asdict(state))
+    put_in_place(folder / DESCRIPTION, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -242,11 +242,10 @@ def _train(
     seed: int,
 ) -> ProbeResult:
     train, dev, *_ = list(features)
-    device = torch.device("cpu")
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _Probe(features[train], len(names)).to(device)
+        model = _Probe(features[train], len(names))
     optimizer = torch.optim.Adam(
         [{"params": model.classifier.parameters(), "lr": 4e-3}, {"params": [model.weight], "lr": 2e-2}]
     )

@@ -34,6 +34,11 @@ class SenseScore:
     f1: dict[str, float]
     f1_without: dict[str, float]
 
+    @property
+    def name(self) -> str:
+        """What tables and plots call it."""
+        return self.method if self.layer is None else f"{self.method}, {layer_names(self.layer + 1)[-1]}"
+
 
 @dataclass
 class Senses(Finding):
@@ -51,8 +56,7 @@ class Senses(Finding):
         names = list(self.counts)
         rows = []
         for one in self.scores:
-            label = one.method if one.layer is None else f"{one.method}, {layer_names(one.layer + 1)[-1]}"
-            rows.append([label, *(100 * one.f1[name] for name in names)])
+            rows.append([one.name, *(100 * one.f1[name] for name in names)])
             if one.layer is not None:
                 rows.append(["  no fallback", *(100 * one.f1_without[name] for name in names)])
         return ["F1, %", *names], rows
@@ -75,10 +79,7 @@ class Senses(Finding):
         from . import plots
 
         names = list(self.counts)
-        labels = [
-            one.method if one.layer is None else f"{one.method}, {layer_names(one.layer + 1)[-1]}"
-            for one in self.scores
-        ]
+        labels = [one.name for one in self.scores]
         groups = {name: [100 * one.f1[name] for one in self.scores] for name in names}
         plots.points(path, labels, groups, "F1, %")
 

@@ -14,8 +14,8 @@ NOWHERE = -1e4
 
 
 class Answer(NamedTuple):
-    """An answer: its text, `passage[start:end]`, and how much better it is than the best of nothing. An empty text
-    says that the passage has none.
+    """An answer: its text, which is `passage[start:end]`, and its score, the sum of the logits of its ends; with
+    `no_answer`, how much better it is than none. An empty text says that the passage has no answer.
 
     Example:
 
@@ -134,26 +134,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         Returns:
             the answer, whose text is a slice of the passage.
         """
-        asked = len(tokenizer(question)["input_ids"])
-        if window - asked - 2 <= stride:
-            raise ValueError(
-                f"The question takes {asked} positions, which leaves {max(window - asked - 2, 0)} of a window of "
-                f"{window} to the passage; accepted is a window that leaves more than the stride, {stride}."
-            )
-        batch = tokenizer(
-            [question],
-            [passage],
-            truncation="only_second",
-            max_length=window,
-            stride=stride,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            return_token_type_ids=True,
-            padding=True,
-            return_tensors="pt",
-        )
-        offsets = batch.pop("offset_mapping")
-        batch.pop("overflow_to_sample_mapping")
+        batch, offsets = _windows(tokenizer, question, passage, window, stride)
         best, none = Answer("", 0, 0, -torch.inf), torch.inf
         for begin in range(0, len(offsets), batch_size):
             part = {name: values[begin : begin + batch_size].to(self.device) for name, values in batch.items()}
@@ -172,6 +153,33 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             better = best.score - none
             return best._replace(score=better) if better > 0 else Answer("", 0, 0, better)
         return best
+
+
+def _windows(
+    tokenizer: Any, question: str, passage: str, window: int, stride: int
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """The question before each part of the passage, a row each, and where every position is in the texts."""
+    asked = len(tokenizer(question)["input_ids"])
+    if window - asked - 2 <= stride:
+        raise ValueError(
+            f"The question takes {asked} positions, which leaves {max(window - asked - 2, 0)} of a window of "
+            f"{window} to the passage; accepted is a window that leaves more than the stride, {stride}."
+        )
+    batch = tokenizer(
+        [question],
+        [passage],
+        truncation="only_second",
+        max_length=window,
+        stride=stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_token_type_ids=True,
+        padding=True,
+        return_tensors="pt",
+    )
+    offsets = batch.pop("offset_mapping")
+    batch.pop("overflow_to_sample_mapping")
+    return batch, offsets
 
 
 def span_losses(
