@@ -12,7 +12,7 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 
 from .head_base_elmo import Read, SentenceHead
-from .head_settings_elmo import HeadSettings, check_sizes
+from .head_settings_elmo import HeadSettings
 from .task_encoders_elmo import StackedBiLstm
 from .task_layers_elmo import AttentivePooling, Maxout, align, max_pool, mean_pool
 
@@ -35,9 +35,6 @@ class BiattentiveClassifier(SentenceHead):
         size: int = 300
         maxout_size: int = 600
         dropout: float | int = 0.3
-
-        def validate_sizes(self):
-            check_sizes(self)
 
     def __init__(self, config: Any, settings: Any, sizes: Any):
         super().__init__()

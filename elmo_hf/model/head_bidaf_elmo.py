@@ -12,7 +12,7 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 
 from .head_base_elmo import Read, SpanHead
-from .head_settings_elmo import HeadSettings, check_sizes
+from .head_settings_elmo import HeadSettings
 from .task_encoders_elmo import StackedBiLstm, VariationalDropout
 from .task_layers_elmo import AttentivePooling, BiAttention, SelfAttention, feed_forward
 
@@ -35,9 +35,6 @@ class BidafSpans(SpanHead):
         size: int = 100
         dropout: float | int = 0.2
         no_answer: bool = False
-
-        def validate_sizes(self):
-            check_sizes(self)
 
     def __init__(self, config: Any, settings: Any, sizes: Any):
         super().__init__()

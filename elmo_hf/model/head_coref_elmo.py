@@ -14,7 +14,7 @@ from torch import nn
 from transformers import initialization as init
 
 from .head_base_elmo import Read
-from .head_settings_elmo import HeadSettings, check_sizes, require
+from .head_settings_elmo import HeadSettings, require
 from .task_encoders_elmo import StackedBiLstm
 from .task_layers_elmo import feed_forward, masked_softmax, spans_of
 
@@ -71,8 +71,7 @@ class SpanRanker(nn.Module):
         max_spans: int = 2000
         max_antecedents: int = 250
 
-        def validate_sizes(self):
-            check_sizes(self)
+        def validate_share(self):
             require(self.spans_per_word > 0, "spans_per_word", self.spans_per_word, "a number above 0")
 
     def __init__(self, config: Any, settings: Any, sizes: Any):

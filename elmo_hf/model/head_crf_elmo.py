@@ -12,7 +12,7 @@ from torch import nn
 
 from .crf_elmo import LinearChainCrf
 from .head_base_elmo import Read, TokenHead
-from .head_settings_elmo import HeadSettings, check_sizes
+from .head_settings_elmo import HeadSettings
 from .task_encoders_elmo import StackedBiLstm, VariationalDropout
 
 
@@ -38,9 +38,6 @@ class BiLstmCrf(TokenHead):
         size: int = 200
         layers: int = 2
         dropout: float | int = 0.5
-
-        def validate_sizes(self):
-            check_sizes(self)
 
     def __init__(self, config: Any, settings: Any, sizes: Any):
         super().__init__()

@@ -12,7 +12,7 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 
 from .head_base_elmo import Read, SentenceHead
-from .head_settings_elmo import HeadSettings, check_sizes
+from .head_settings_elmo import HeadSettings
 from .task_encoders_elmo import StackedBiLstm, VariationalDropout
 from .task_layers_elmo import align, max_pool, mean_pool
 
@@ -35,9 +35,6 @@ class InferencePairs(SentenceHead):
 
         size: int = 300
         dropout: float | int = 0.5
-
-        def validate_sizes(self):
-            check_sizes(self)
 
     def __init__(self, config: Any, settings: Any, sizes: Any):
         super().__init__()

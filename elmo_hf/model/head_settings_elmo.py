@@ -15,7 +15,8 @@ from .hub_elmo import HEADS, heads_of, load_class
 class HeadSettings:
     """What every head can be told. A head's own settings derive from this, in the head's file.
 
-    `presets` names sets of values: `head={"type": ..., "preset": "small"}`.
+    `presets` names sets of values: `head={"type": ..., "preset": "small"}`. Each method `validate_...` is a check;
+    whole numbers and `dropout` are checked here.
 
     Args:
         elmo_at: where a mix of the biLM's layers joins the vectors of the network: at its `"input"`, `[x; ELMo]`, at
@@ -33,6 +34,15 @@ class HeadSettings:
     tune_word_vectors: bool = False
     output_mix_dropout: float | int | None = None
     output_mix_l2: float | int | None = None
+
+    def validate_sizes(self):
+        """Sizes of a network, its whole numbers, are at least 1, and its dropout is a share."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type is int:
+                require(value >= 1, one.name, value, "a whole number of at least 1")
+            elif one.name == "dropout":
+                require(0 <= value < 1, "dropout", value, "a number from 0 to below 1")
 
     def validate_inputs(self):
         known = all(place in self.places for place in self.elmo_at) and len(set(self.elmo_at)) == len(self.elmo_at)
@@ -55,16 +65,6 @@ def require(condition: Any, name: str, found: Any, accepted: str):
     """Raises a sentence about a setting of a head unless the condition holds."""
     if not condition:
         raise ValueError(f"`{name}` is {found!r}; accepted is {accepted}.")
-
-
-def check_sizes(settings: HeadSettings):
-    """Raises unless the sizes of a network, its whole numbers, are at least 1 and its dropout is a share."""
-    for one in fields(settings):
-        value = getattr(settings, one.name)
-        if one.type is int:
-            require(value >= 1, one.name, value, "a whole number of at least 1")
-        elif one.name == "dropout":
-            require(0 <= value < 1, "dropout", value, "a number from 0 to below 1")
 
 
 def read_head(head: str | dict | None, owner: str) -> tuple[str, type, HeadSettings]:
@@ -130,4 +130,4 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-__all__ = ["HeadSettings", "check_sizes", "head_dict", "read_head", "require"]
+__all__ = ["HeadSettings", "head_dict", "read_head", "require"]

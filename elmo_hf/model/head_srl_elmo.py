@@ -14,7 +14,7 @@ from transformers import initialization as init
 
 from .crf_elmo import best_scores, label_rules
 from .head_base_elmo import Read, TokenHead
-from .head_settings_elmo import HeadSettings, check_sizes
+from .head_settings_elmo import HeadSettings
 from .task_encoders_elmo import InterleavedHighwayLstm
 
 
@@ -42,9 +42,6 @@ class PredicateLstm(TokenHead):
         layers: int = 8
         dropout: float | int = 0.1
         mark_size: int = 100
-
-        def validate_sizes(self):
-            check_sizes(self)
 
     def __init__(self, config: Any, settings: Any, sizes: Any):
         super().__init__()
