@@ -22,7 +22,9 @@ def plot_senses(reader: Reader, path: str | os.PathLike):
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ValueError("A picture needs matplotlib, which is not installed: pip install matplotlib") from None
+        raise ValueError(
+            "A picture needs matplotlib, which is not installed: pip install 'elmo-hf[analysis]'."
+        ) from None
     tested = [separation(word, lines, reader) for word, lines in senses().items()]
     means = np.array([mean_cosines(one) for one in tested])  # (words, 2, L + 1)
     places = -np.arange(len(tested))
