@@ -193,29 +193,31 @@ def _call(
 
 
 def _side_by_side(calls: Sequence[Callable[[], None]]):
-    """All calls but the first in threads that end with them: there is nothing to forget after a fork."""
-    if torch.get_num_threads() == 1:
-        for call in calls:
-            call()
-        return
-    ends, errors = [], []
-    for call in calls[1:]:
-        end = _thread.allocate_lock()
-        end.acquire()
-        ends.append(end)
+    """All calls but the first in threads that end with them: there is nothing to forget after a fork.
 
-        def run(call: Callable[[], None] = call, end: _thread.LockType = end):
+    A thread that comes late, because others keep the processors busy, finds its call made by this one.
+    """
+    errors = []
+
+    def make(call: Callable[[], None], begun: _thread.LockType, ended: _thread.LockType):
+        if begun.acquire(blocking=False):
             try:
                 call()
             except BaseException as error:
                 errors.append(error)
             finally:
-                end.release()
+                ended.release()
 
-        _thread.start_new_thread(run, ())
-    calls[0]()
-    for end in ends:
-        end.acquire()
+    tasks = [(call, _thread.allocate_lock(), _thread.allocate_lock()) for call in calls]
+    for _, _, ended in tasks:
+        ended.acquire()
+    if torch.get_num_threads() > 1:
+        for task in tasks[1:]:
+            _thread.start_new_thread(make, task)
+    for task in tasks:
+        make(*task)
+    for _, _, ended in tasks:
+        ended.acquire()
     if errors:
         raise errors[0]
 

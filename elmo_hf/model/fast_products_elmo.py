@@ -164,45 +164,61 @@ class _TrainedLinear(torch.autograd.Function):
 # -- what was made from weights, for as long as these stay as they are
 
 
-class _Source:
-    """What a weight looked like when something was made from it."""
+class _Sources:
+    """What weights looked like when something was made from them."""
 
-    def __init__(self, weight: torch.Tensor):
-        self.weight = weakref.ref(weight)
-        self.mark = self._mark(weight)
-        self.sample = self._sample(weight).clone()
+    def __init__(self, weights: Sequence[torch.Tensor]):
+        self.weights = [weakref.ref(weight) for weight in weights]
+        self.marks = [_mark(weight) for weight in weights]
+        self.steps = [_step(weight) for weight in weights]
+        self.sample = self._sample(weights)
 
-    def is_unchanged(self, weight: torch.Tensor) -> bool:
-        same = self.weight() is weight and self.mark == self._mark(weight)
-        return same and torch.equal(self._sample(weight), self.sample)
+    def are_unchanged(self, weights: Sequence[torch.Tensor]) -> bool:
+        if len(weights) != len(self.weights):
+            return False
+        pairs = zip(weights, self.weights, self.marks, strict=True)
+        if not all(one() is weight and mark == _mark(weight) for weight, one, mark in pairs):
+            return False
+        return all(map(torch.equal, self._sample(weights), self.sample))
 
-    @staticmethod
-    def _mark(weight: torch.Tensor) -> tuple:
-        return version(weight), weight.data_ptr(), weight.shape, weight.dtype, weight.device
-
-    @staticmethod
-    def _sample(weight: torch.Tensor) -> torch.Tensor:
-        # Fused optimizers and edits through `.data` leave a weight's version as it was. They cannot leave its numbers:
-        # this walk along the diagonals meets every row and every column.
-        flat = weight.detach().reshape(-1)
-        step = max(min(weight.shape) - 1, 1) if weight.dim() > 1 else 1
-        while math.gcd(step, weight.shape[-1]) > 1:
-            step -= 1
-        return flat[::step]
+    def _sample(self, weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Some numbers of each weight, those of one device in one tensor: a call for each would take longer."""
+        devices: dict[torch.device, list[torch.Tensor]] = {}
+        for weight, step in zip(weights, self.steps, strict=True):
+            devices.setdefault(weight.device, []).append(weight.detach().reshape(-1)[::step])
+        return [torch.cat(numbers) for numbers in devices.values()]
 
 
-_kept: weakref.WeakKeyDictionary[nn.Module, dict[str, tuple[list[_Source], Any]]] = weakref.WeakKeyDictionary()
+def _mark(weight: torch.Tensor) -> tuple:
+    return version(weight), weight.data_ptr(), weight.shape, weight.dtype, weight.device
+
+
+def _step(weight: torch.Tensor) -> int:
+    """From number to number of a sample.
+
+    Fused optimizers and edits through `.data` leave a weight's version as it was. They cannot leave its numbers: a
+    walk along the diagonals meets every row and every column.
+    """
+    if weight.dim() < 2 or not weight.numel():
+        return 1
+    columns = weight.numel() // len(weight)
+    step = max(min(len(weight), columns) - 1, 1)
+    while math.gcd(step, columns) > 1:
+        step -= 1
+    return step
+
+
+_kept: weakref.WeakKeyDictionary[nn.Module, dict[str, tuple[_Sources, Any]]] = weakref.WeakKeyDictionary()
 
 
 def kept(owner: nn.Module, name: str, weights: tuple[torch.Tensor, ...], make: Callable[[], Any]) -> Any:
     """What `make` makes from the weights: the same object for as long as none of them has changed."""
     with lock:
         entry = _kept.get(owner, {}).get(name)
-    if entry is not None and len(entry[0]) == len(weights):
-        if all(source.is_unchanged(weight) for source, weight in zip(entry[0], weights, strict=True)):
-            return entry[1]
+    if entry is not None and entry[0].are_unchanged(weights):
+        return entry[1]
     # Looked at before it is read: a change in between makes the next call look again.
-    sources = [_Source(weight) for weight in weights]
+    sources = _Sources(weights)
     made = make()
     with lock:
         _kept.setdefault(owner, {})[name] = (sources, made)
@@ -225,8 +241,8 @@ def _forget_trained(optimizer: Optimizer, *_: Any):
                 del entries[name]
 
 
-def _any_of(trained: set[int], sources: list[_Source]) -> bool:
-    return any(id(source.weight()) in trained for source in sources)
+def _any_of(trained: set[int], sources: _Sources) -> bool:
+    return any(id(weight()) in trained for weight in sources.weights)
 
 
 register_optimizer_step_post_hook(_forget_trained)

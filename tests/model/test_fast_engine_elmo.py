@@ -20,7 +20,7 @@ from torch import nn
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
 from elmo_hf.model import fast_native_elmo
-from elmo_hf.model.fast_products_elmo import OneDnnLinear, _kept, in_few_shapes
+from elmo_hf.model.fast_products_elmo import OneDnnLinear, _kept, _step, in_few_shapes
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "A third , then ."]
@@ -464,3 +464,13 @@ def test_mix_of_a_batch_that_is_mostly_padding(mix, batch):
         assert torch.allclose(few[row, :length], many[row, :length], atol=1e-6)
         assert not many[row, length:].any()
     assert model.train()(**longer).last_hidden_state.square().sum().requires_grad
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 1), (5, 1), (1, 9), (6, 6), (12, 8), (8, 12), (32, 16, 3), (4, 16, 7)])
+def test_the_sample_of_a_weight_meets_every_row_and_every_column(shape):
+    size = torch.Size(shape).numel()
+    columns = size // shape[0]
+    seen = torch.arange(size)[:: _step(torch.empty(shape))]
+    assert set((seen % columns).tolist()) == set(range(columns))
+    assert set((seen // columns).tolist()) == set(range(shape[0]))
+    assert len(seen) <= 3 * max(shape[0], columns)
