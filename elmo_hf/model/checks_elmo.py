@@ -46,6 +46,13 @@ def check_tensors(inputs: dict[str, Any], word_input: bool):
             )
 
 
+def costs_nothing_to_look_at(x: torch.Tensor) -> bool:
+    """Whether checks may look at the numbers: elsewhere than on the CPU each would wait for the device, at every call,
+    and a compiler cannot follow it.
+    """
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def check_one_input(input_ids: Any, inputs_embeds: Any):
     """Raises unless a model is given either ids or token vectors."""
     if (input_ids is None) == (inputs_embeds is None):
@@ -56,8 +63,7 @@ def check_labels(labels: torch.Tensor, num_labels: int):
     """Raises unless all labels are classes from 0 to below `num_labels`, or -100 for none."""
     if labels.dtype not in WHOLE:
         raise TypeError(f"labels has the type {labels.dtype}; accepted are whole numbers, as torch.int64.")
-    # Elsewhere than on the CPU the look would wait for the device at every call.
-    if labels.device.type == "cpu" and not torch.compiler.is_compiling():
+    if costs_nothing_to_look_at(labels):
         wrong = labels[(labels != -100) & ((labels < 0) | (labels >= num_labels))]
         if wrong.numel():
             raise ValueError(
@@ -85,4 +91,4 @@ def check_states(past_states: Any, like: torch.Tensor):
             )
 
 
-__all__ = ["check_labels", "check_one_input", "check_states", "check_tensors"]
+__all__ = ["check_labels", "check_one_input", "check_states", "check_tensors", "costs_nothing_to_look_at"]

@@ -10,6 +10,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from .checks_elmo import costs_nothing_to_look_at
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import States
 from .modeling_elmo import ElmoModel, returns_states
@@ -263,8 +264,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             )
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
             raise TypeError(f"labels have the type {labels.dtype}; accepted are whole numbers, as torch.int64.")
-        # Elsewhere than on the CPU the look would wait for the device at every call.
-        if labels.device.type != "cpu" or torch.compiler.is_compiling():
+        if not costs_nothing_to_look_at(labels):
             return
         size = self.config.vocab_size
         wrong = labels[mask & (labels != -100) & ((labels < 0) | (labels >= size))]

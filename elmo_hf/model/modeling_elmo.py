@@ -10,7 +10,7 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
-from .checks_elmo import check_one_input, check_states
+from .checks_elmo import check_one_input, check_states, costs_nothing_to_look_at
 from .configuration_elmo import ElmoConfig
 from .dictionary_encoder_elmo import ElmoDictionaryEncoder
 from .dispatch_elmo import has_fast_way
@@ -260,8 +260,7 @@ class ElmoModel(ElmoPreTrainedModel):
                     f"(batch, tokens, characters) with up to {width} characters a token. ElmoTokenizer makes them."
                 )
             rows = self.config.row_ids
-        # Elsewhere than on the CPU the look would wait for the device at every call.
-        if input_ids.device.type == "cpu" and input_ids.numel() and not torch.compiler.is_compiling():
+        if input_ids.numel() and costs_nothing_to_look_at(input_ids):
             lowest, highest = (int(value) for value in torch.aminmax(input_ids))
             if lowest < 0 or highest >= rows:
                 wrong = lowest if lowest < 0 else highest

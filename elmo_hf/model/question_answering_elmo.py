@@ -6,6 +6,7 @@ import torch
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from .checks_elmo import costs_nothing_to_look_at
 from .task_layers_elmo import best_span
 from .task_model_elmo import ElmoTaskModel
 
@@ -95,7 +96,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         return QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end, hidden_states=hidden_states)
 
     def _check_answers(self, starts: torch.Tensor, ends: torch.Tensor, words: torch.Tensor):
-        if words.device.type != "cpu" or torch.compiler.is_compiling():
+        if not costs_nothing_to_look_at(words):
             return
         for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             if start == end == 0 and self.head_settings.no_answer:

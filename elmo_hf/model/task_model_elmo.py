@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import initialization as init
 
-from .checks_elmo import check_one_input, check_tensors
+from .checks_elmo import check_one_input, check_tensors, costs_nothing_to_look_at
 from .configuration_elmo import ElmoConfig
 from .head_base_elmo import HeadSizes, Read
 from .head_settings_elmo import head_dict, read_head
@@ -102,7 +102,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 f"This model reads vectors of {words} words too, but `word_vector_ids` is missing: a tokenizer that "
                 "was given `vector_words` returns it."
             )
-        if ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        if costs_nothing_to_look_at(ids):
             if ids.numel() and (int(ids.max()) > words + 1 or int(ids.min()) < 0):
                 raise ValueError(f"word_vector_ids holds {int(ids.max())}; accepted are ids from 0 to {words + 1}.")
             if not self.word_vectors.table[2:].any():
@@ -196,8 +196,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             if not pairs:
                 # In one sentence <S> may be a word; behind </S> it begins another one.
                 second &= F.pad((marks[:, :-1] == end) & (marks[:, 1:] == begin), (1, 0)).cummax(1).values
-        # Elsewhere than on the CPU the look would wait for the device at every call.
-        if mask.device.type == "cpu" and not torch.compiler.is_compiling():
+        if costs_nothing_to_look_at(mask):
             wrong = (second.any(1) != pairs).nonzero().flatten().tolist()
             if wrong:
                 found, wanted = ("one sentence", "two") if pairs else ("a pair of sentences", "one")
