@@ -1,22 +1,19 @@
 """A batch of texts on its way through Rust: which word stands at which position, and what HF asks of that."""
 
-import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import PreTokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import BatchEncoding
 
+from .splitting_elmo import clean, panics_as_errors
 from .word_rows_elmo import BOS, EOS, PAD, UNK
 
 # What the Rust side knows; words are all <UNK> to it, their rows come from their characters.
 RUST_VOCABULARY = {PAD: 0, BOS: 1, EOS: 2, UNK: 3}
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ElmoBatchEncoding(BatchEncoding):
@@ -91,32 +88,34 @@ class Texts:
             raise ValueError(f"There are {len(texts)} texts and {len(pairs)} partners; accepted is one for each.")
         return cls(True, texts, pairs, *settings)
 
-    def rows(self, splitter: PreTokenizer) -> list[list[str]]:
+    def rows(self, split: Callable[[list[str]], list[list[str]]]) -> list[list[str]]:
         """The tokens of each text and its partner, boundaries included, without padding."""
         begin, end = ([BOS], [EOS]) if self.add_special_tokens else ([], [])
         columns = [self.texts] if self.pairs is None else [self.texts, self.pairs]
         if not self.split_into_words:
-            columns = [_split([self._spelled(text) for text in column], splitter) for column in columns]
+            columns = [split(self._spelled(column)) for column in columns]
         rows = [[*begin, *words, *end] for words in columns[0]]
         for row, words in zip(rows, columns[1] if len(columns) == 2 else [], strict=False):
             row += [*begin, *words, *end]
         return rows
 
-    def _spelled(self, text: str) -> str:
-        return text if self.letters is None or self.split_into_words else text.translate(self.letters)
+    def _spelled(self, texts: list[str]) -> list[str]:
+        if self.letters is None or self.split_into_words:
+            return texts
+        return [text.translate(self.letters) for text in texts]
 
     def encode(self, backend: Tokenizer) -> list[Encoding]:
         try:
-            return self._encode(backend, clean=False)
+            return self._encode(backend, cleans=False)
         except TypeError:
             # Lone surrogates are no Unicode to Rust. Anything else fails again, with Rust's own words.
-            return self._encode(backend, clean=True)
+            return self._encode(backend, cleans=True)
 
-    def _encode(self, backend: Tokenizer, clean: bool) -> list[Encoding]:
+    def _encode(self, backend: Tokenizer, cleans: bool) -> list[Encoding]:
         def prepare(one: Any) -> Any:
             if not self.split_into_words:
-                return _clean(one) if clean else one
-            return [(_clean(word) if clean else word) or "\ufffd" for word in one]  # Rust drops an empty word
+                return clean(one) if cleans else one
+            return [(clean(word) if cleans else word) or "\ufffd" for word in one]  # Rust drops an empty word
 
         inputs = [prepare(one) for one in self.texts]
         if self.pairs is not None:
@@ -138,23 +137,12 @@ class Texts:
         unknown = RUST_VOCABULARY[UNK]  # every word but the added tokens, which are spelled as they were added
 
         def word(number: int, found: str) -> str:
-            return self._spelled(found) if number == unknown else found
+            return self._spelled([found])[0] if number == unknown else found
 
         return [
             marks[number] if place is None else word(number, sides[sequence][place])
             for number, place, sequence in zip(encoding.ids, places, sequences, strict=True)
         ]
-
-
-@contextmanager
-def panics_as_errors() -> Iterator[None]:
-    """Where Rust gives up on a text, its PanicException, which no `except Exception` catches, becomes an error."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise ValueError(f"The text cannot be split into words: {error}") from None
 
 
 def rust_tokenizer() -> Tokenizer:
@@ -170,22 +158,6 @@ def rust_tokenizer() -> Tokenizer:
 def offsets(encoding: Encoding, words: Iterable[str | None]) -> list[tuple[int, int]]:
     # An empty word had to be given a letter for Rust.
     return [(0, 0) if word == "" else span for word, span in zip(words, encoding.offsets, strict=True)]
-
-
-def _split(texts: list[str], splitter: PreTokenizer) -> list[list[str]]:
-    try:
-        with panics_as_errors():
-            return [[word for word, _ in splitter.pre_tokenize_str(text)] for text in texts]
-    except UnicodeEncodeError:
-        # The words come from the text itself, which may hold lone surrogates; Rust finds where they are.
-        with panics_as_errors():
-            found = [splitter.pre_tokenize_str(_clean(text)) for text in texts]
-        return [[text[slice(*span)] for _, span in words] for text, words in zip(texts, found, strict=True)]
-
-
-def _clean(text: str) -> str:
-    """A text of the same length without lone surrogates."""
-    return LONE_SURROGATE.sub("\ufffd", text)
 
 
 def with_overflow(encodings: list[Encoding], wanted: bool) -> tuple[list[Encoding], list[int]]:

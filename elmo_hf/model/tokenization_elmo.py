@@ -1,7 +1,7 @@
 """ElmoTokenizer: raw text or words in, rows of bytes (or word ids) out."""
 
+import itertools
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,12 +15,11 @@ from transformers.utils import PaddingStrategy, to_py_obj
 
 from .batch_encoding_elmo import RUST_VOCABULARY, ElmoBatchEncoding, Texts, offsets, rust_tokenizer, with_overflow
 from .dictionary_rows_elmo import ElmoDictionary
-from .splitting_elmo import splitting_named
+from .splitting_elmo import Known, splitting_named
 from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
 
 TRUNCATIONS = ("characters", "bytes")
 LONGEST_TEXT = 2**20
-LONELY_SEPARATORS = re.compile("[\x1c-\x1f]")
 MOST_BACKENDS, MOST_CHARACTERS = 16, 2**16
 # What stands at padded positions.
 FILLERS = {
@@ -109,6 +108,7 @@ class ElmoTokenizer(TokenizersBackend):
 
         way = splitting_named(splitting)
         self._letters = way.letters
+        self._known: Known = {}
         if tokenizer_file is not None:
             backend = Tokenizer.from_file(os.fspath(tokenizer_file))
         else:
@@ -247,18 +247,19 @@ class ElmoTokenizer(TokenizersBackend):
         """The tokens of each text; None where that takes Rust: too long a text, or added tokens to look for."""
         if not texts.split_into_words and len(self) > len(RUST_VOCABULARY):
             return None
-        rows = texts.rows(self._tokenizer.pre_tokenizer)
+        rows = texts.rows(self._split_texts)
         return rows if max_length is None or max(map(len, rows), default=0) <= max_length else None
 
     def _arrays(
         self, rows: list[list[str | None]], padding: tuple | None, return_tensors: Any, return_lm_labels: bool
     ) -> tuple[dict[str, Any], Any]:
         """Tokens, None for padding -> ids (and labels) and the mask: arrays if lengths allow, else lists of them."""
-        index = {token: number for number, token in enumerate((None, BOS, EOS))}
-        for row in rows:
-            for token in row:
-                index.setdefault(token, len(index))
-        numbers = [np.fromiter(map(index.__getitem__, row), np.int64, len(row)) for row in rows]
+        distinct = dict.fromkeys(itertools.chain((None, BOS, EOS), *rows))
+        index = dict(zip(distinct, range(len(distinct)), strict=True))
+        ends = list(itertools.accumulate(map(len, rows)))
+        tokens = itertools.chain.from_iterable(rows)
+        flat = np.fromiter(map(index.__getitem__, tokens), np.int64, ends[-1] if ends else 0)
+        numbers = [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
         if padding is not None:
             numbers = _padded(numbers, *padding)
         elif return_tensors is not None and len({len(row) for row in rows}) == 1:
@@ -287,10 +288,10 @@ class ElmoTokenizer(TokenizersBackend):
 
         ```
         """
-        # The splitting that Rust does, at ten times its speed; only these four are white space to Python alone.
-        if self.splitting == "whitespace" and not any(LONELY_SEPARATORS.search(text) for text in texts):
-            return [text.split() for text in texts]
-        return Texts(True, list(texts), None, False, False, self._letters).rows(self._tokenizer.pre_tokenizer)
+        return Texts(True, list(texts), None, False, False, self._letters).rows(self._split_texts)
+
+    def _split_texts(self, texts: list[str]) -> list[list[str]]:
+        return splitting_named(self.splitting).words(texts, self._tokenizer.pre_tokenizer, self._known)
 
     def word_table(self, words: list[str]) -> np.ndarray:
         """What the model reads for padding, `<S>`, `</S>`, and then for each of the words."""
@@ -461,7 +462,7 @@ class ElmoTokenizer(TokenizersBackend):
         return (*file_names, path)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__, _backends={}, _word_lines=None)
+        state = dict(self.__dict__, _backends={}, _word_lines=None, _known={})
         if self._vocabulary_file is not None:
             state["_words"] = None  # a worker reads the file again, if it needs it
         return state

@@ -27,13 +27,12 @@ def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") 
     """
     most = width - 2
     encoded = [word.encode("utf-8", "ignore") for word in words]
-    if truncation == "characters":
-        # A cut word loses the bytes of a character that did not fit.
-        encoded = [
-            text if len(text) <= most else text[:most].decode("utf-8", "ignore").encode("utf-8") for text in encoded
-        ]
-    encoded = [text[:most] for text in encoded]
     lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    for number in np.flatnonzero(lengths > most).tolist():
+        cut = encoded[number][:most]
+        # A cut word loses the bytes of a character that did not fit.
+        cut = cut.decode("utf-8", "ignore").encode("utf-8") if truncation == "characters" else cut
+        encoded[number], lengths[number] = cut, len(cut)
     rows = np.full((len(encoded), width), PADDING + 1, dtype=np.int64)
     rows[:, 0] = BEGIN_OF_WORD + 1
     place = np.arange(1, width) - 1  # of each column after the first

@@ -14,6 +14,7 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
+from elmo_hf.model import splitting_elmo
 
 DATA = TESTS.parent.parent / "shared" / "data"
 MODULES = "argparse asyncio decimal email http.client json logging os pathlib random re shutil statistics subprocess"
@@ -144,3 +145,46 @@ def test_residues_are_saved(load, tmp_path):
     tokenizer = load.from_pretrained(tmp_path)
     assert tokenizer.splitting == "residues" and tokenizer.tokenize("sB w") == ["S", "X", "W"]
     assert tokenizer.decode(tokenizer("sB w")["input_ids"], skip_special_tokens=True) == "S X W"
+
+
+ODD = "aabbAZé\u0301ह\u093fª½²ⅰ٣0189''''....,,--``()\u2019$ \t\u00a0\u0085\x1c\ud800\U0001f600\u200b\u2028  "
+PIECES = "No. Art. pp. (No. Dr. U.S. p.m. 's don't 1980's 5'a boys' ... a.b 1,000 etc. J. Mr.) ' '' s' x.' .'".split()
+
+
+@pytest.mark.parametrize("splitting", ["moses-en", "whitespace"])
+def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monkeypatch):
+    """Whatever was read before, and whatever of it was forgotten."""
+    monkeypatch.setattr(splitting_elmo, "MOST_KNOWN", 1000)
+    random_ = random.Random(1)
+
+    def text():
+        some = [
+            random_.choice(PIECES) + random_.choice(["", " ", "  "])
+            if random_.random() < 0.5
+            else "".join(random_.choices(ODD, k=random_.randrange(1, 6)))
+            for _ in range(random_.randrange(1, 12))
+        ]
+        return "".join(some)
+
+    texts = [text() for _ in range(8000)] + ["", " ", "'", ".", "No. 3", "No.", "No. a", f"{'9' * 100_000}x"]
+    tokenizer = ElmoTokenizer(splitting)
+    whole = splitting_elmo.by_rust(texts, splitting_elmo.splitting_named(splitting).pre_tokenizer(), {})
+    assert tokenizer.split(texts) == whole
+    assert len(tokenizer._known) <= 1000
+    encoded = tokenizer(texts[:500], return_offsets_mapping=True)  # by Rust alone
+    assert encoded["input_ids"] == tokenizer(texts[:500])["input_ids"]
+
+
+def test_what_a_tokenizer_knows_of_pieces_is_not_copied():
+    tokenizer = ElmoTokenizer()
+    words = tokenizer.split(["Known by now, it is."])
+    assert tokenizer._known and not pickle.loads(pickle.dumps(tokenizer))._known
+    assert pickle.loads(pickle.dumps(tokenizer)).split(["Known by now, it is."]) == words
+
+
+def test_a_text_of_one_new_thing_after_the_other_is_left_to_rust():
+    random_ = random.Random(0)
+    text = " ".join(f"{random_.random()}:{random_.random()}" for _ in range(3000))
+    tokenizer = ElmoTokenizer()
+    assert len(tokenizer.split([text])[0]) == 9000
+    assert len(tokenizer._known) < 20

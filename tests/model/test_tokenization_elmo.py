@@ -14,7 +14,7 @@ from reference_bilm import ReferenceBilm
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.model.batch_encoding_elmo import Texts
+from elmo_hf.model.splitting_elmo import by_rust
 from elmo_hf.model.splitting_elmo import SPLITTINGS
 from elmo_hf.model.word_rows_elmo import word_of_row
 
@@ -347,7 +347,7 @@ def test_where_rust_gives_up_is_an_error(monkeypatch):
             raise PanicException("retry-limit-in-match over")
 
     with pytest.raises(ValueError, match="The text cannot be split into words: retry-limit-in-match over"):
-        Texts.of(["text"], None, False, True).rows(Splitter())
+        by_rust(["text"], Splitter(), {})
 
 
 @pytest.mark.parametrize("longest", [{}, [], "many", True, 0, -5])
