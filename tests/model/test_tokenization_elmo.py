@@ -14,8 +14,7 @@ from reference_bilm import ReferenceBilm
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.model.splitting_elmo import by_rust
-from elmo_hf.model.splitting_elmo import SPLITTINGS
+from elmo_hf.model.splitting_elmo import SPLITTINGS, by_rust
 from elmo_hf.model.word_rows_elmo import word_of_row
 
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True)
