@@ -207,13 +207,13 @@ def _makers(
 
         yield from make_on_ray(spec, todo, None if ray is True else ray, spec.settings["threads"])
         return
-    # Other processes take their time to start: not for what this one can do in that time.
+    # Other processes are not for what this one can do by itself.
     first = list(itertools.islice(todo, 2)) if processes > 1 else []
     todo = itertools.chain(first, todo)
     if len(first) == 2:
         from .processes import make_in_processes
 
-        yield from make_in_processes(spec, todo, processes)
+        yield from make_in_processes(spec, todo, processes, embedder)
         return
     with _remembering_nothing(embedder) if given else nullcontext():
         maker = PartMaker(embedder, spec)

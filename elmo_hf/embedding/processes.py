@@ -3,12 +3,16 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for_end
 
+import torch
+
+from .embedder import ElmoEmbedder
 from .making import Made, MakerSpec, PartMaker
 from .windows import Window
 
@@ -20,11 +24,21 @@ MOST_DEATHS = 3
 _maker: PartMaker | None = None
 
 
-def make_in_processes(spec: MakerSpec, windows: Iterable[Window], count: int) -> Iterator[Made]:
-    """Makes parts in `count` processes; they come as they get finished, in any order."""
+def make_in_processes(
+    spec: MakerSpec, windows: Iterable[Window], count: int, embedder: ElmoEmbedder
+) -> Iterator[Made]:
+    """Makes parts in `count` processes; they come as they get finished, in any order.
+
+    Where a process can be forked, the others begin at once, with the embedder of this one and its memory. Elsewhere
+    each takes its seconds to import libraries and to load the model. So it does with more than one thread: those of
+    OpenMP are not forked with the process that waits for them.
+    """
     source, waiting, deaths = iter(windows), [], 0
+    forks = sys.platform == "linux" and spec.settings["threads"] == 1 and embedder.model.device.type == "cpu"
+    context = multiprocessing.get_context("fork" if forks else "spawn")
     while True:
-        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin, (spec,))
+        # What goes to forked processes is not pickled.
+        pool = ProcessPoolExecutor(count, context, _begin, (spec, embedder if forks else None))
         at_work: dict[Future[Made], Window] = {}
         try:
             while True:
@@ -54,12 +68,13 @@ def make_in_processes(spec: MakerSpec, windows: Iterable[Window], count: int) ->
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(spec: MakerSpec):
+def _begin(spec: MakerSpec, embedder: ElmoEmbedder | None):
     global _maker
     # Ctrl-C is for the process that gives the orders; and when that one is gone, nobody would end us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _maker = spec.load()
+    _maker = spec.load() if embedder is None else PartMaker(embedder, spec)
+    torch.set_num_threads(spec.settings["threads"])
 
 
 def _end_with_parent():

@@ -242,8 +242,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """How many word vectors are remembered from batch to batch: up to a number of words, or of megabytes.
 
         Not called, a model remembers up to 64 MB of them (87,000 words of the small size, 29,000 of the original);
-        `cache_words(0)` remembers none. It is exact: a changed weight drops them, and they are used only where no
-        gradient flows into the token encoder. A choice of this process: it is not saved.
+        `cache_words(0)` remembers none. A changed weight drops them, and they are used only where no gradient flows
+        into the token encoder. Vectors stay the same but for their last bits, which depend on the words that are
+        computed together. A choice of this process: it is not saved.
 
         Example:
 

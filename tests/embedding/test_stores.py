@@ -5,15 +5,18 @@ import json
 import os
 import shutil
 import signal
+import sys
 
 import h5py
 import numpy as np
 import pytest
+import torch
 from golden_files import BATCH_SIZE, GOLDEN
 from killed import killed
 
 from elmo_hf import ElmoEmbedder, SentenceSource, embed_corpus, open_store
 from elmo_hf.embedding import corpus, parts
+from elmo_hf.embedding.making import PartMaker
 
 FOLDERS = ("safetensors", "parquet")
 FILES = ("bilm-hdf5", "allennlp-hdf5")
@@ -118,6 +121,45 @@ def test_shards_processes_and_resumed_runs_write_the_same_bytes(format, model_fo
     if format == "safetensors":
         embed_corpus(model_folder, sentences, tmp_path / "processes", processes=2, **settings)
         assert contents(tmp_path / "processes") == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])  # forked, and started anew
+def test_processes_after_this_one_has_computed_with_threads(threads, model_folder, sentences, tmp_path):
+    settings = {"device": "cpu", "threads": threads, **SMALL}
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() > 0  # OpenMP's threads wait from here on
+        embed_corpus(model_folder, sentences[:8], tmp_path / "alone", processes=1, **settings)
+        embed_corpus(model_folder, sentences[:8], tmp_path / "processes", processes=2, **settings)
+    finally:
+        torch.set_num_threads(before)
+    assert contents(tmp_path / "processes") == contents(tmp_path / "alone")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only forked processes have what this one was told")
+def test_a_process_that_dies_costs_the_part_it_was_at(model_folder, sentences, tmp_path, monkeypatch):
+    settings = {"device": "cpu", **SMALL}
+    embed_corpus(model_folder, sentences, tmp_path / "whole", processes=1, **settings)
+    plain, main = PartMaker.make, os.getpid()
+
+    def deadly(maker, window):
+        if window.number == 2 and os.getpid() != main and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(maker, window)
+
+    monkeypatch.setattr(PartMaker, "make", deadly)
+    assert embed_corpus(model_folder, sentences, tmp_path / "killed", processes=2, **settings).finished
+    assert (tmp_path / "died").exists()
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+    def always(maker, window):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(PartMaker, "make", always)
+    with pytest.raises(ValueError, match="Processes died 3 times in a row"):
+        embed_corpus(model_folder, sentences, tmp_path / "never", processes=2, **settings)
 
 
 def test_stateful_stores_go_on_with_their_state(embedder, sentences, tmp_path):
