@@ -24,7 +24,9 @@ class Finding:
 
     def save_json(self, path: str | os.PathLike):
         """Saves every number."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        # What UTF-8 cannot say becomes an escape of JSON.
+        Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def __str__(self) -> str:
         return text_table(*self.table())

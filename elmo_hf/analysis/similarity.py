@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from elmo_hf.text.files import excerpt
+
 from .findings import Finding, layer_names
 from .vectors import LayerReader, cosines
 
@@ -173,13 +175,14 @@ def find_word(words: Sequence[str], word: str) -> int:
         places = [place for place, one in enumerate(words) if form(one) == form(word)]
         if places:
             return places[0]
-    raise ValueError(f"{word!r} is not among the words of {' '.join(words)!r}; accepted is a word of every sentence.")
+    where = repr(excerpt(" ".join(words)))
+    raise ValueError(f"{excerpt(word)!r} is not among the words of {where}; accepted is a word of every sentence.")
 
 
 def check_position(words: Sequence[str], place: int):
     if not 0 <= place < len(words):
         raise ValueError(
-            f"There is no position {place} in {' '.join(words)!r}; accepted are 0 to {len(words) - 1}."
+            f"There is no position {place} in {excerpt(' '.join(words))!r}; accepted are 0 to {len(words) - 1}."
             if words
             else "The sentence has no words; accepted is one with a word at least."
         )

@@ -106,7 +106,7 @@ def surprise(
     lines = text or read_lines(files or "-", errors, progress=not sys.stdout.isatty())
     found = SurpriseOfText(list(measure(scorer, lines)))
     if html is not None:
-        html.write_text(found.to_html(), encoding="utf-8")
+        html.write_text(found.to_html(), encoding="utf-8", errors="xmlcharrefreplace")
     _show(found, plot, json)
 
 

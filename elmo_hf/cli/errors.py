@@ -1,5 +1,6 @@
 """What a person can mend, said in a sentence and not in a traceback."""
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ MENDABLE = (ValueError, OSError, ImportError, MemoryError, StrictDataclassError)
 
 def run(app: Callable[[], None]) -> NoReturn | None:
     """Runs the command line; ends with exit code 1 and one message on the errors that a person can mend."""
+    _make_writable()
     try:
         app()
     except BrokenPipeError:
@@ -22,6 +24,19 @@ def run(app: Callable[[], None]) -> NoReturn | None:
     except MENDABLE as error:
         typer.echo(f"Error: {sentence(error)}", err=True)
         raise SystemExit(1) from None
+
+
+def _make_writable():
+    """Lets nothing fail, or reach another file, for what the three standard streams are.
+
+    What an encoding cannot say (bytes of an argument, or any word where it is not UTF-8) is shown by its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def sentence(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK
+from elmo_hf.text.files import excerpt
 
 from .probabilities import NEEDED, best_words, check_language_model, log_probabilities, top_layers
 
@@ -337,6 +338,6 @@ def _places(sentences: list[list[str]], position: int | Sequence[int], single: b
         if not 0 <= place < len(words):
             shown = " ".join(f"{number}={word}" for number, word in enumerate(words[:20]))
             raise ValueError(
-                f"Position {place} is not in the text, which has {len(words)} words, counted from 0: {shown}"
+                f"Position {place} is not in the text, which has {len(words)} words, counted from 0: {excerpt(shown)}"
             )
     return places

@@ -195,7 +195,10 @@ class ElmoConfig(PreTrainedConfig):
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
         check_place(pretrained_model_name_or_path)
-        found, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        try:
+            found, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        except TypeError:  # it looks into what is no object
+            found, rest = {}, {}
         kind = found.get("model_type") if isinstance(found, dict) else None
         if kind != cls.model_type:
             holds = f"a model of the type {kind!r}" if kind else "no model: no config.json in it says what it is"

@@ -119,6 +119,15 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
 
 
+def excerpt(text: str, longest: int = 200) -> str:
+    """The text, or its beginning with dots: a message must not be as long as what somebody has given.
+
+    >>> excerpt("a" * 300, longest=5)
+    'aaaaa ...'
+    """
+    return text if len(text) <= longest else f"{text[:longest]} ..."
+
+
 def _decode(line: bytes, errors: str, path: str | os.PathLike, number: int) -> str:
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that some editors begin a file with

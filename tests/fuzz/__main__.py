@@ -18,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-KINDS = ("sources", "checkpoints", "corpora", "tokenizer", "text_files", "inputs")
+KINDS = ("sources", "checkpoints", "corpora", "tokenizer", "text_files", "inputs", "commands")
 SECONDS_A_TRIAL = 60
 
 

@@ -1,18 +1,16 @@
 """Saved models with something broken in one of their files, as the command line meets them."""
 
-import contextlib
-import io
 import json
 import random
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
 from small_models import small
 
-from elmo_hf import ElmoForPreTraining, ElmoTokenizer, cli
+from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 from fuzz.damage import damaged, damaged_json
+from fuzz.running import run
 
 WORDS = ["<S>", "</S>", "<UNK>", "a", "b", "c", "."]
 
@@ -37,23 +35,9 @@ def trial(rng: random.Random, folder: Path) -> str:
     (folder / "model").mkdir()
     for name, content in files.items():
         (folder / "model" / name).write_bytes(content)
-    code, out, err = _run("predict", folder / "model", "a b c", "-k", 2)
+    code, out, err = run("predict", folder / "model", "a b c", "-k", 2)
     if code == 0:
         assert out.startswith("score\tword\n")
         return "accepted"
     assert code == 1 and "Traceback" not in err and "Error: " in err, err
     return err.partition("Error: ")[2]
-
-
-def _run(*arguments: object) -> tuple[object, str, str]:
-    before, out, err = sys.argv, io.StringIO(), io.StringIO()
-    sys.argv = ["elmo-hf", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            cli.main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.argv = before
-    return code, out.getvalue(), err.getvalue()

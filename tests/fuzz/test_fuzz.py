@@ -4,7 +4,15 @@ import pytest
 
 from fuzz.__main__ import KINDS, run_trial
 
-TRIALS = {"sources": 24, "checkpoints": 40, "corpora": 20, "tokenizer": 40, "text_files": 80, "inputs": 150}
+TRIALS = {
+    "sources": 24,
+    "checkpoints": 40,
+    "corpora": 20,
+    "tokenizer": 40,
+    "text_files": 80,
+    "inputs": 150,
+    "commands": 40,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -98,8 +98,9 @@ def test_a_dtype_that_is_none(tmp_path, dtype):
             load(tmp_path)
 
 
-def test_a_config_that_is_a_list(tmp_path):
-    (saved(tmp_path, ElmoForPreTraining) / "config.json").write_text("[1]")
+@pytest.mark.parametrize("content", ["[1]", "0.5", "null", '"elmo"'])
+def test_a_config_that_is_no_object(tmp_path, content):
+    (saved(tmp_path, ElmoForPreTraining) / "config.json").write_text(content)
     for load in (ElmoModel.from_pretrained, ElmoScorer.from_pretrained, ElmoEmbedder.from_pretrained):
         with pytest.raises(ValueError, match=f"{tmp_path} holds no model: no config.json in it says what it is"):
             load(tmp_path)

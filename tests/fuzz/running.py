@@ -1,0 +1,32 @@
+"""Runs the command line in this process, as a shell would."""
+
+import contextlib
+import io
+import sys
+
+from elmo_hf import cli
+
+
+def run(*arguments: object, given: bytes = b"") -> tuple[object, str, str]:
+    """The exit code, what was written and what was said, for some arguments and standard input."""
+    before, out, err = (sys.argv, sys.stdin), _text(), _text()
+    sys.argv, sys.stdin = ["elmo-hf", *map(str, arguments)], io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            cli.main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv, sys.stdin = before
+    return code, _read(out), _read(err)
+
+
+def _text() -> io.TextIOWrapper:
+    """Like a pipe: what UTF-8 cannot say is not taken unless somebody sees to it."""
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+
+
+def _read(written: io.TextIOWrapper) -> str:
+    written.flush()
+    return written.buffer.getvalue().decode()
