@@ -141,7 +141,8 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     args.max_steps = limit.rates.steps or limit.steps
     clock = Clock(limit.seconds, seconds)
     callbacks = _callbacks(settings, limit, clock, folder, held_out, say)
-    trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, callbacks, limit.rates, clock)
+    more = limit.rates, clock, settings.chosen("fresh_starts")
+    trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, callbacks, *more)
     trainer.remembered = about.get("remembered", {})
     found = _train(trainer, checkpoint, over, say)
     if args.process_index == 0:
@@ -365,6 +366,7 @@ def _facts(
         length=length,
         bf16=settings.bf16,
         freeze_steps=settings.freeze_steps,
+        fresh_starts=settings.chosen("fresh_starts"),
         seed=settings.seed,
         shuffle=settings.shuffle,
         processes=args.world_size,

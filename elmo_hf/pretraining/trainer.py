@@ -47,6 +47,8 @@ class ElmoPretrainer(Trainer):
         facts: what a checkpoint says of its run, see `run_facts`.
         rates: the rate of learning by steps, in place of the schedule of `args`.
         clock: counts the time that the run has used, of all its pieces.
+        fresh_starts: whether a row whose window begins with a sentence begins from zeros, and not from the state that
+            the sentence before it left.
 
     Example:
 
@@ -79,6 +81,7 @@ class ElmoPretrainer(Trainer):
         callbacks: list[Any] | None = None,
         rates: Rates | None = None,
         clock: Clock | None = None,
+        fresh_starts: bool = False,
     ):
         if args.n_gpu > 1:
             raise ValueError(f"There are {args.n_gpu} GPUs for one process; start one for each of them by torchrun.")
@@ -101,7 +104,7 @@ class ElmoPretrainer(Trainer):
         if self.sparse_names and args.world_size > 1:
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
         self.held_out, self.facts = list(held_out), facts or {}
-        self.rates, self.clock = rates, clock or Clock()
+        self.rates, self.clock, self.fresh_starts = rates, clock or Clock(), fresh_starts
         self.remembered: dict[str, Any] = {}  # what checkpoints keep besides
         self.past_states: States | None = None
         # Checkpoints are made elsewhere, and take their place when they are whole.
@@ -137,7 +140,7 @@ class ElmoPretrainer(Trainer):
     ) -> Any:
         if self._reported is None:
             self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
-        inputs = {**inputs, "past_states": self.past_states, "use_cache": True}
+        inputs = {**inputs, "past_states": self._states_before(inputs), "use_cache": True}
         loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
         if not torch.isfinite(loss.detach()):
             raise ValueError(self._no_number(f"The loss is {loss.item()}"))
@@ -145,6 +148,13 @@ class ElmoPretrainer(Trainer):
         backward = output.forward_loss if output.backward_loss is None else output.backward_loss
         self._losses += torch.stack([output.forward_loss, backward, torch.ones_like(backward)]).detach().cpu()
         return (loss, output) if return_outputs else loss
+
+    def _states_before(self, inputs: dict[str, torch.Tensor]) -> States | None:
+        """The state that the window before left; where a sentence begins, zeros if that is wanted."""
+        if not self.fresh_starts or self.past_states is None:
+            return self.past_states
+        begins = self.train_dataset.begins_sentence(inputs)[:, None, None]  # (rows, 1, 1)
+        return tuple(tuple(part.masked_fill(begins, 0.0) for part in layer) for layer in self.past_states)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         if self.original and self.optimizer is None:

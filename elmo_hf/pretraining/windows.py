@@ -17,7 +17,7 @@ from elmo_hf.language_model.streams import Packer, Segment
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import UNK
-from elmo_hf.pretraining.corpus import MARKS, Corpus
+from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
 from elmo_hf.pretraining.manifest import write_manifest
 
 SENTENCES_AT_ONCE = 4096
@@ -164,6 +164,12 @@ class TrainingWindows(torch.utils.data.Dataset):
             packed = self._packer.next()
         self._packed = (number, packed)
         return packed
+
+    def begins_sentence(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Which rows of a batch begin with a sentence, in both directions alike; (rows,)."""
+        first = batch["input_ids"][:, 0]
+        begin = torch.from_numpy(np.array(self.inputs[BEGIN], np.int64)).to(first.device)
+        return (first == begin).reshape(len(first), -1).all(1)
 
     def _batch(self, rows: list[list[Segment]]) -> dict[str, torch.Tensor]:
         shape = (len(rows), self.unroll_steps)

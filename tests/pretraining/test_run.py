@@ -287,3 +287,14 @@ def test_threads_that_wait_sleep(monkeypatch):
     assert not tried("-m", "pytest") and not tried("-c", "import x") and not tried("/bin/elmo-hf", threads=1)
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert not tried("/bin/elmo-hf")
+
+
+def test_the_original_recipe_carries_states_and_a_resume_may_not_change_that(run):
+    assert Settings("x", ["y"]).chosen("fresh_starts") is True
+    assert Settings("x", ["y"], recipe="original").chosen("fresh_starts") is False
+    assert Settings("x", ["y"], fresh_starts=False).chosen("fresh_starts") is False
+    fresh = load(run(LINES, "fresh", stop_after="20")[0])[0].state_dict()
+    carried = load(run(LINES, "carried", stop_after="20", fresh_starts=False)[0])[0].state_dict()
+    assert any(not torch.equal(fresh[name], carried[name]) for name in fresh)
+    with pytest.raises(ValueError, match="fresh_starts True, and this is False"):
+        run(LINES, "fresh", stop_after="30", resume=True, fresh_starts=False)

@@ -239,3 +239,32 @@ def test_intervals():
     for text in ("", "0", "1.5", "ten", "3 days"):
         with pytest.raises(ValueError, match="is no interval; accepted are steps"):
             Interval.parse(text)
+
+
+@pytest.mark.parametrize("word_input", [False, True])
+def test_a_row_that_begins_with_a_sentence_begins_from_zeros(make, word_input):
+    seen = []
+
+    def watched(trainer):
+        forward = trainer.model.forward
+
+        def noting(**inputs):
+            seen.append(inputs)
+            return forward(**inputs)
+
+        trainer.model.forward = noting
+        return trainer
+
+    trainer = watched(make(word_input=word_input, max_steps=12))
+    trainer.fresh_starts = True
+    trainer.train()
+    fresh = carried = 0
+    for number, inputs in enumerate(seen):
+        if inputs["past_states"] is None:
+            continue
+        rows = trainer.train_dataset.window(number)
+        for row, segments in enumerate(rows):
+            zeros = all(not part[row].any() for layer in inputs["past_states"] for part in layer)
+            assert zeros == (segments[0].start == 0)
+            fresh, carried = fresh + zeros, carried + (not zeros)
+    assert fresh and carried
