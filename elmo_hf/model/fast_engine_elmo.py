@@ -32,10 +32,18 @@ def engine_of(asked: str) -> str:
 def packs(asked: str, modules: Iterable[nn.Module], tensors: Iterable[torch.Tensor | None]) -> bool:
     """Whether modules may be computed in packed batches, without being called one by one.
 
-    Whatever has to see a module at work gets the reference: hooks, parts of other kinds (adapters, parametrizations),
-    tensors that are more than their numbers, tracing and function transforms.
+    Whatever has to see a module at work gets the reference.
     """
-    if engine_of(asked) == "reference" or torch.jit.is_tracing() or transforms_are_active():
+    return engine_of(asked) != "reference" and is_unseen(modules, tensors)
+
+
+def is_unseen(modules: Iterable[nn.Module], tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether nobody has to see modules at work, and nobody changes what they compute.
+
+    Hooks do, parts of other kinds (adapters, parametrizations), tensors that are more than their numbers, tracing and
+    function transforms.
+    """
+    if torch.jit.is_tracing() or transforms_are_active():
         return False
     given = (tensor for tensor in tensors if tensor is not None)
     return all(map(is_plain, given)) and all(_is_known(module) and is_untouched(module) for module in modules)

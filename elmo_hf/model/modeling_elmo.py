@@ -17,7 +17,7 @@ from .dispatch_elmo import has_fast_way
 from .lstm_elmo import ElmoBiLm, States
 from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
-from .sentence_cache_elmo import SentenceCache, bilm_weights
+from .sentence_cache_elmo import SentenceCache
 from .sentence_transformers_elmo import write_sentence_transformers
 
 # What `save_pretrained` hands to `push_to_hub`.
@@ -128,8 +128,9 @@ class ElmoModel(ElmoPreTrainedModel):
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         stateful = returns_states(use_cache, past_states)
-        if input_ids is not None and past_states is None and not stateful and self._remembers_sentences():
-            layers = self.sentence_cache.layers(self, input_ids, mask)
+        cache = self.sentence_cache if input_ids is not None and past_states is None and not stateful else None
+        if cache is not None and cache.may_serve(self, input_ids, mask):
+            layers = cache.layers(self, input_ids, mask)
             return ElmoModelOutput(
                 last_hidden_state=self.mix(layers, mask, input_ids),
                 hidden_states=layers if output_hidden_states else None,
@@ -140,11 +141,6 @@ class ElmoModel(ElmoPreTrainedModel):
             hidden_states=hidden_states,
             past_states=states if stateful else None,
         )
-
-    def _remembers_sentences(self) -> bool:
-        if self.sentence_cache is None or torch.compiler.is_compiling():
-            return False
-        return not any(weight.requires_grad for weight in bilm_weights(self))
 
     @has_fast_way("compute")
     def compute(

@@ -271,9 +271,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def cache_sentences(self, cache: SentenceCache | None):
         """Remembers what the frozen biLM makes of each sentence: the second epoch costs what comes after it, no more.
 
-        Exact: weights that change are noticed (unless numbers are set through `weight.data`), and where they train,
-        or states are handed on, nothing is remembered. A choice of this process: it is not saved. Three layers of
-        1,024 take 1.2 GB for 100,000 tokens.
+        Exact: weights that change are noticed, and where they train, where states are handed on, or where an adapter
+        or a hook has to see the biLM at work, nothing is remembered. A choice of this process: it is not saved. Three
+        layers of 1,024 take 1.2 GB for 100,000 tokens.
 
         Args:
             cache: its own, or one that it shares with other models; None remembers nothing, as in the beginning.

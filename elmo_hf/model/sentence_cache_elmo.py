@@ -2,15 +2,15 @@
 
 import hashlib
 import itertools
-import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
+from .fast_engine_elmo import engine_of, is_unseen
 from .fast_fork_elmo import lock
-from .fast_operators_elmo import version
+from .fast_products_elmo import kept
 from .word_rows_elmo import PADDING_CHARACTER
 
 # Of the config, what comes after the biLM; all else counts as what its layers depend on.
@@ -46,7 +46,6 @@ class SentenceCache:
         if not megabytes > 0:
             raise ValueError(f"The size of the cache is {megabytes} megabytes; accepted is a number above 0.")
         self.megabytes = megabytes
-        self._weights: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.clear()
 
     def clear(self):
@@ -65,6 +64,15 @@ class SentenceCache:
     def __reduce__(self) -> tuple:
         return SentenceCache, (self.megabytes,)
 
+    def may_serve(self, model: Any, input_ids: torch.Tensor, mask: torch.Tensor) -> bool:
+        """Whether an ElmoModel's biLM is frozen, and nothing but its weights and these ids decides on its layers.
+
+        An adapter, a hook, a trace or a transform has to see the biLM at work.
+        """
+        if torch.compiler.is_compiling() or any(weight.requires_grad for weight in bilm_weights(model)):
+            return False
+        return is_unseen([*model.token_encoder.modules(), *model.bilm.modules()], [input_ids, mask])
+
     @torch.no_grad()
     def layers(self, model: Any, input_ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """What a frozen ElmoModel's biLM makes of checked ids (B, T, ...) at the positions of a mask (B, T).
@@ -78,7 +86,9 @@ class SentenceCache:
         if missing:
             rows = torch.tensor([keys.index(key) for key in missing], device=mask.device)
             here = mask[rows]
-            _, layers, _ = model.compute(input_ids[rows], None, here, None, True)
+            # What is remembered serves whoever comes next, with or without autocast.
+            with torch.autocast(mask.device.type, enabled=False):
+                _, layers, _ = model.compute(input_ids[rows], None, here, None, True)
             flat = torch.stack([layer[here] for layer in layers])  # (L + 1, N, hidden_size)
             made = dict(zip(missing, flat.split(here.sum(1).tolist(), 1), strict=True))
             self._remember(made)
@@ -107,18 +117,22 @@ class SentenceCache:
         return [hashlib.blake2b(row, key=weights, digest_size=20).digest() for row in rows]
 
     def _fingerprint(self, model: Any) -> bytes:
-        """What tells the weights of one biLM from those of another."""
-        weights = [*bilm_weights(model)]
-        versions = [(tensor.data_ptr(), version(tensor)) for tensor in weights]
-        known = self._weights.get(model)
-        if known is None or known[0] != versions:
-            settings = model.config.to_dict().items()
-            settings = sorted((name, repr(value)) for name, value in settings if not name.startswith(AFTER_THE_BILM))
-            digest = hashlib.blake2b(repr(settings).encode(), digest_size=32)
-            for tensor in weights:
-                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
-            known = self._weights[model] = versions, digest.digest()
-        return known[1]
+        """What tells the biLM of one model, on its device and by its engine, from that of another."""
+        weights = tuple(bilm_weights(model))
+        of_weights = kept(model, "fingerprint", weights, lambda: _digest(weights))
+        settings = model.config.to_dict().items()
+        settings = sorted((name, repr(value)) for name, value in settings if not name.startswith(AFTER_THE_BILM))
+        text = repr((settings, weights[0].device, engine_of(model.bilm.engine)))
+        return hashlib.blake2b(text.encode(), key=of_weights, digest_size=32).digest()
+
+
+def _digest(weights: Iterable[torch.Tensor]) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for tensor in weights:
+        numbers = tensor.detach().cpu().contiguous()
+        digest.update(repr((numbers.shape, numbers.dtype)).encode())
+        digest.update(numbers.flatten().view(torch.uint8).numpy())
+    return digest.digest()
 
 
 def bilm_weights(model: Any) -> Iterator[torch.Tensor]:

@@ -153,3 +153,72 @@ def test_a_copy_shares_the_cache_and_another_process_begins_with_an_empty_one(re
     assert copy.deepcopy(model).sentence_cache is cache
     sent = pickle.loads(pickle.dumps(model)).sentence_cache
     assert len(cache) == 4 and len(sent) == 0 and sent.megabytes == 250
+
+
+def test_weights_that_change_uncounted_read_anew(reads):
+    # Nobody counts what is done through `.data`, nor to weights that were made in inference mode.
+    with torch.inference_mode():
+        models = [frozen()]
+    models.append(frozen())
+    for model in models:
+        model.cache_sentences(SentenceCache())
+        batch = batch_of(SENTENCES)
+        with torch.inference_mode():
+            before = model(**batch).last_hidden_state
+            if model is models[0]:
+                model.bilm.forward_layers[1].weight_input.mul_(2)
+            else:
+                model.bilm.forward_layers[1].weight_input.data.mul_(2)
+            assert not torch.allclose(model(**batch).last_hidden_state, before)
+    assert reads == [4] * 4
+
+
+def test_settings_that_change_later_and_another_engine_read_anew(reads):
+    model = frozen()
+    model.cache_sentences(SentenceCache())
+    batch = batch_of(SENTENCES)
+    model(**batch)
+    model.set_engine("reference")
+    model(**batch)
+    model.config.cell_clip = 0.01
+    model(**batch)
+    assert reads == [4] * 3
+
+
+class Doubled(torch.nn.Linear):
+    """As an adapter that can be switched: its weights are the same with it and without."""
+
+    factor = 2.0
+
+    def forward(self, x):
+        return self.factor * super().forward(x)
+
+
+def test_what_has_to_see_the_bilm_at_work_is_read_each_time(reads):
+    model, batch = frozen(projection_size=6), batch_of(SENTENCES)
+    model.cache_sentences(SentenceCache())
+    before = model(**batch).last_hidden_state
+    hook = model.bilm.backward_layers[0].register_forward_hook(lambda _, __, output: (output[0] * 0, *output[1:]))
+    assert not torch.allclose(model(**batch).last_hidden_state, before)
+    hook.remove()
+    assert torch.equal(model(**batch).last_hidden_state, before)
+    projection = model.token_encoder.projection
+    adapted = Doubled(projection.in_features, projection.out_features).requires_grad_(False)
+    adapted.load_state_dict(projection.state_dict())
+    model.token_encoder.projection = adapted
+    doubled = model(**batch).last_hidden_state
+    adapted.factor = 1.0
+    torch.testing.assert_close(model(**batch).last_hidden_state, before, atol=1e-6, rtol=0)
+    assert not torch.allclose(doubled, before) and reads == [4, 5, 5, 5]
+
+
+@pytest.mark.parametrize("engine", ["packed", "reference"])
+def test_what_was_read_under_autocast_serves_without_it(engine):
+    model, plain, batch = frozen(), frozen(), batch_of(SENTENCES)
+    model.set_engine(engine)
+    model.cache_sentences(SentenceCache())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(**batch)
+    found, expected = (one(**batch, output_hidden_states=True) for one in (model, plain))
+    assert found.last_hidden_state.dtype == torch.float32
+    torch.testing.assert_close(found.hidden_states, expected.hidden_states, atol=1e-6, rtol=0)
