@@ -9,19 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
-from .making import Made, MakerSpec, PartMaker, fingerprint, load_embedder, remove_states
+from .making import (
+    MOST_PROCESSES,
+    Made,
+    MakerSpec,
+    PartMaker,
+    fingerprint,
+    load_embedder,
+    processors,
+    remove_states,
+)
 from .outcome import Outcome
 from .parts import BrokenPart, part_name, remove_leftovers
 from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_parts, read_settings, write_settings
 from .wanted import Wanted
-from .windows import WINDOW_CHARACTERS, WINDOW_SENTENCES, Sentence, Window, windows
+from .windows import RISING_PARTS, WINDOW_CHARACTERS, WINDOW_SENTENCES, Sentence, Window, windows
 
 FORMAT_VERSION = 1
 # One file of HDF5, written from finished parts.
 LAYOUTS = ("bilm-hdf5", "allennlp-hdf5")
 NUMPY_DTYPES = ("float32", "float16")
-# Each process has a model of its own: more than these are made only if asked for.
-MOST_PROCESSES = 4
 
 
 def embed_corpus(
@@ -60,7 +67,8 @@ def embed_corpus(
             write it, made at the end from parts in a folder beside it.
         layers, pooling, dtype, boundaries, batch_tokens, batch_size, stateful: as ElmoEmbedder.encode takes them.
         splitting: how strings become words; not given, as saved with the model.
-        part_sentences, part_characters: how much one part holds at most.
+        part_sentences, part_characters: how much one part holds at most; of characters the first a quarter, the second
+            two and the third three, so that several processes share a short text too.
         threads: of each process; results may depend on it in their last bits. Not given: 1, or the store's.
         processes: how many make parts side by side; None for one for each processor, up to four.
         shard: (k, n): make only each n-th part, from the k-th on. When the last of all shards ends, the store is
@@ -121,7 +129,7 @@ def embed_corpus(
     }
 
     def cut() -> Iterator[Window]:
-        return windows(sentences, part_sentences, part_characters, together)
+        return windows(sentences, part_sentences, part_characters, together, RISING_PARTS)
 
     if layout is not None and output.exists():
         from .hdf5_layouts import check_file
@@ -137,7 +145,7 @@ def embed_corpus(
             outcome.expected = _expected(cut(), folder, settings, shard)
         progress(outcome)
     if processes is None:
-        processes = 1 if stateful or embedder.model.device.type != "cpu" else _processors()
+        processes = 1 if stateful or embedder.model.device.type != "cpu" else min(processors(), MOST_PROCESSES)
     todo = _missing(cut(), folder, settings, shard, outcome)
     for made in _makers(embedder, spec, todo, processes, ray, model is embedder):
         outcome.made += 1
@@ -294,11 +302,6 @@ def _finish(folder: Path, settings: dict[str, Any], outcome: Outcome) -> bool:
 def threads_of(folder: Path) -> int | None:
     """The number of threads that a store was begun with."""
     return read_settings(folder)["threads"] if (folder / SETTINGS).exists() else None
-
-
-def _processors() -> int:
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(here, MOST_PROCESSES)
 
 
 def explain(error: OSError, folder: Path) -> OSError:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,10 @@ COMPUTED = (
     "mix_layer_norm",
     "int8_weights",
 )
+
+
+# Each process has a model of its own: more than these are made only if asked for.
+MOST_PROCESSES = 4
 
 
 @dataclass(frozen=True)
@@ -164,11 +169,23 @@ class threads_at_work:
 def fingerprint(embedder: ElmoEmbedder) -> str:
     """Tells models apart whose vectors would differ: a digest of weights, of the config, and of how words are cut."""
     model, tokenizer = embedder.model, embedder.tokenizer
-    found = hashlib.sha256()
-    add: Callable[[Any], None] = lambda value: found.update(json.dumps(value, sort_keys=True).encode())  # noqa: E731
-    add({name: getattr(model.config, name, None) for name in COMPUTED})
-    add([tokenizer.word_truncation, tokenizer.word_vocabulary if model.config.word_input else None])
-    for name, tensor in sorted(model.state_dict().items()):
-        add([name, str(tensor.dtype), list(tensor.shape)])
-        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return found.hexdigest()[:32]
+    settings = {name: getattr(model.config, name, None) for name in COMPUTED}
+    vocabulary = tokenizer.word_vocabulary if model.config.word_input else None
+    found = hashlib.blake2b(digest_size=16)
+    found.update(json.dumps([settings, tokenizer.word_truncation, vocabulary], sort_keys=True).encode())
+    tensors = sorted(model.state_dict().items())
+    # A hundred million numbers are a second of work for one thread, before the first part is begun.
+    with ThreadPoolExecutor(min(MOST_PROCESSES, processors())) as pool:
+        digests = pool.map(_digest, (tensor for _, tensor in tensors))
+        for (name, tensor), digest in zip(tensors, digests, strict=True):
+            found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode() + digest)
+    return found.hexdigest()
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    return hashlib.blake2b(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()).digest()
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

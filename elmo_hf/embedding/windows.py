@@ -13,6 +13,9 @@ Sentence = str | Sequence[str]
 # What is read ahead, and what one part of a store holds, at most (but for a single longer sentence).
 WINDOW_SENTENCES = 1000
 WINDOW_CHARACTERS = 2**16
+# So many parts of a store are smaller than the others, each larger than the one before: a short text is work for
+# several processes too.
+RISING_PARTS = 4
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,10 @@ class Window:
         """Tells other sentences, or the same ones split otherwise, apart from these."""
         found = hashlib.blake2b(digest_size=16)
         for sentence in self.sentences:
-            pieces = [sentence] if isinstance(sentence, str) else list(sentence)
-            encoded = [piece.encode("utf-8", "surrogatepass") for piece in pieces]
-            found.update(f"{type(sentence) is str:d} {' '.join(str(len(piece)) for piece in encoded)}\n".encode())
-            for piece in encoded:
-                found.update(piece)
+            pieces = [sentence] if isinstance(sentence, str) else sentence
+            lengths = " ".join(map(str, map(len, pieces)))
+            text = f"{isinstance(sentence, str):d} {lengths}\n{''.join(pieces)}"
+            found.update(text.encode("utf-8", "surrogatepass"))
         return found.hexdigest()
 
 
@@ -40,6 +42,7 @@ def windows(
     most_sentences: int = WINDOW_SENTENCES,
     most_characters: int = WINDOW_CHARACTERS,
     together: int = 1,
+    rising: int = 1,
 ) -> Iterator[Window]:
     """Cuts a stream of sentences into windows.
 
@@ -47,6 +50,7 @@ def windows(
         most_sentences: a window ends with so many sentences,
         most_characters: or before the sentence whose characters would be too many.
         together: sentences are taken in groups of so many, which no window divides.
+        rising: the first window has room for this part of most_characters, the second for twice as many, and so on.
 
     Example:
 
@@ -60,7 +64,8 @@ def windows(
     number, first, held, characters = 0, 0, [], 0
     for group in _groups(sentences, together):
         size = sum(map(_characters, group))
-        if held and (len(held) + len(group) > most_sentences or characters + size > most_characters):
+        room = most_characters * min(number + 1, rising) // rising
+        if held and (len(held) + len(group) > most_sentences or characters + size > room):
             yield Window(number, first, held)
             number, first, held, characters = number + 1, first + len(held), [], 0
         held += group
@@ -72,7 +77,7 @@ def windows(
 def _groups(sentences: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
     group: list[Any] = []
     for sentence in sentences:
-        if not isinstance(sentence, str) and not _is_words(sentence):
+        if not _is_sentence(sentence):
             raise ValueError(f"A sentence is {sentence!r:.80}; accepted are strings and lists of words.")
         group.append(sentence)
         if len(group) == size:
@@ -82,8 +87,16 @@ def _groups(sentences: Iterable[Sentence], size: int) -> Iterator[list[Sentence]
         yield group
 
 
-def _is_words(sentence: Any) -> bool:
-    return isinstance(sentence, (list, tuple)) and all(isinstance(word, str) for word in sentence)
+def _is_sentence(sentence: Any) -> bool:
+    if isinstance(sentence, str):
+        return True
+    if not isinstance(sentence, (list, tuple)):
+        return False
+    try:
+        "".join(sentence)  # all words at once: a look at each would take as long as cutting the text into words
+    except TypeError:
+        return False
+    return True
 
 
 def _characters(sentence: Sentence) -> int:

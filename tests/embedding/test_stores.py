@@ -123,6 +123,13 @@ def test_shards_processes_and_resumed_runs_write_the_same_bytes(format, model_fo
         assert contents(tmp_path / "processes") == expected
 
 
+def test_a_short_text_is_work_for_several_processes(embedder, tmp_path):
+    sentences = ["A sentence of thirty letters ."] * 200
+    outcome = embed_corpus(embedder, sentences, tmp_path / "store", part_characters=31 * 80, pooling="mean")
+    assert json.loads((tmp_path / "store" / "store.json").read_text())["parts"] == [20, 40, 60, 80]
+    assert outcome.parts == 4 and len(open_store(tmp_path / "store")) == 200
+
+
 @pytest.mark.parametrize("threads", [1, 2])  # forked, and started anew
 def test_processes_after_this_one_has_computed_with_threads(threads, model_folder, sentences, tmp_path):
     settings = {"device": "cpu", "threads": threads, **SMALL}
