@@ -49,6 +49,24 @@ def spread_rows(x: torch.Tensor, kept: torch.Tensor, index: torch.Tensor, length
     return out.scatter(1, index[..., None].expand(-1, -1, x.shape[2]), shown)
 
 
+def turned(x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """The vectors (B, W, size) with the words of each row from the last to the first; padding stays behind them.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf.model.task_encoders_elmo import turned
+    >>> turned(torch.tensor([[[1], [2], [0]]]), torch.tensor([[True, True, False]])).flatten().tolist()
+    [2, 1, 0]
+
+    ```
+    """
+    place, count = torch.arange(kept.shape[1], device=kept.device), kept.sum(1, keepdim=True)
+    index = torch.where(place < count, count - 1 - place, place)  # (B, W)
+    return x.gather(1, index[..., None].expand_as(x))
+
+
 class VariationalDropout(nn.Module):
     """Dropout whose mask is drawn once for each row and dimension, and is the same at every word (Gal and Ghahramani
     2016).
@@ -143,12 +161,28 @@ class StackedBiLstm(nn.Module):
 
     def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
         """(B, W, input_size), words to the left, and which they are (B, W) -> (B, W, 2 * size), zero elsewhere."""
-        # A row without words is read as one of a zero vector, and forgotten.
-        lengths = kept.sum(1).clamp(min=1).cpu()
         for layer in self.layers:
-            packed = pack_padded_sequence(self.dropout(x), lengths, batch_first=True, enforce_sorted=False)
-            x, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=kept.shape[1])
+            x = (_read_apart if x.device.type == "cpu" else _read_packed)(layer, self.dropout(x), kept)
         return torch.where(kept[..., None], x, torch.zeros_like(x))
+
+
+def _read_packed(layer: _Recurrent, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    # A row without words is read as one of a zero vector, and forgotten.
+    lengths = kept.sum(1).clamp(min=1).cpu()
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=kept.shape[1])[0]
+
+
+def _read_apart(layer: _Recurrent, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """The same of each direction by itself, behind whose words padding changes nothing: on a CPU two to four times as
+    fast, since only what is not packed is read by oneDNN."""
+    read = torch.lstm if layer.mode == "LSTM" else torch.gru
+    zeros = x.new_zeros(1, x.shape[0], layer.hidden_size)
+    state = (zeros, zeros) if layer.mode == "LSTM" else zeros
+    outputs = []
+    for rows, weights in ((x, layer.all_weights[0]), (turned(x, kept), layer.all_weights[1])):
+        outputs.append(read(rows, state, weights, True, 1, 0.0, layer.training, False, True)[0])
+    return torch.cat([outputs[0], turned(outputs[1], kept)], -1)
 
 
 class InterleavedHighwayLstm(nn.Module):
@@ -181,26 +215,26 @@ class InterleavedHighwayLstm(nn.Module):
     def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
         """(B, W, input_size) and which are words (B, W) -> (B, W, size), zero elsewhere."""
         for number, (layer, recurrent) in enumerate(zip(self.inputs, self.recurrent, strict=True)):
-            x = self._layer(layer(x), recurrent, kept, backward=number % 2 == 1)
-        return x
+            # Words come first, whichever way they are read: what is computed behind them is forgotten.
+            backward = number % 2 == 1
+            h = self._layer(layer(turned(x, kept) if backward else x), recurrent)
+            x = turned(h, kept) if backward else h
+        return torch.where(kept[..., None], x, torch.zeros_like(x))
 
-    def _layer(self, gates: torch.Tensor, recurrent: nn.Linear, kept: torch.Tensor, backward: bool) -> torch.Tensor:
-        size, length = self.size, kept.shape[1]
+    def _layer(self, gates: torch.Tensor, recurrent: nn.Linear) -> torch.Tensor:
+        size = self.size
         h = c = gates.new_zeros(gates.shape[0], size)
-        mask = nn.functional.dropout(torch.ones_like(h), self.dropout, self.training)
-        outputs: list[torch.Tensor] = [h] * length
+        mask = nn.functional.dropout(torch.ones_like(h), self.dropout) if self.training and self.dropout else None
+        weight, outputs = recurrent.weight.t(), []
         # Taken apart at once: the gradient of one step's slice would be as large as all of them.
-        steps = gates.unbind(1)
-        for step in reversed(range(length)) if backward else range(length):
-            here, from_state = steps[step], recurrent(h)  # (B, 6 * size), (B, 5 * size)
-            i, f, o, r = torch.sigmoid(here[:, : 4 * size] + from_state[:, : 4 * size]).chunk(4, 1)
-            candidate = torch.tanh(here[:, 4 * size : 5 * size] + from_state[:, 4 * size :])
-            new_c = i * candidate + f * c
-            new_h = mask * (r * o * torch.tanh(new_c) + (1 - r) * here[:, 5 * size :])
-            # Padding does not change the state, so that a row read backward begins at its last word.
-            now = kept[:, step, None]
-            c, h = torch.where(now, new_c, c), torch.where(now, new_h, h)
-            outputs[step] = torch.where(now, new_h, torch.zeros_like(new_h))
+        read, passed_on = gates.split([5 * size, size], 2)
+        for here, direct in zip(read.unbind(1), passed_on.unbind(1), strict=True):
+            sums = torch.addmm(here, h, weight)  # (B, 5 * size)
+            i, f, o, r = torch.sigmoid(sums[:, : 4 * size]).chunk(4, 1)
+            c = torch.addcmul(f * c, i, torch.tanh(sums[:, 4 * size :]))
+            h = torch.lerp(direct, o * torch.tanh(c), r)
+            h = h if mask is None else h * mask
+            outputs.append(h)
         return torch.stack(outputs, 1)
 
 
@@ -210,5 +244,6 @@ __all__ = [
     "VariationalDropout",
     "gather_rows",
     "spread_rows",
+    "turned",
     "word_order",
 ]

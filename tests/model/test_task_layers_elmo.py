@@ -123,7 +123,9 @@ def similarity(module: TrilinearSimilarity, a, b):
 def test_pools_and_maxout():
     x, maxout, pool = torch.randn(4, 5, 3), filled(Maxout(3, 2, pieces=4)), filled(AttentivePooling(3))
     weight, bias = array(maxout.linear.weight).reshape(2, 4, 3), array(maxout.linear.bias).reshape(2, 4)
-    np.testing.assert_allclose(array(maxout(x[0])), (array(x[0]) @ weight.swapaxes(1, 2) + bias[:, None]).max(2).T)
+    np.testing.assert_allclose(
+        array(maxout(x[0])), (array(x[0]) @ weight.swapaxes(1, 2) + bias[:, None]).max(2).T, atol=1e-6
+    )
     for row, length in enumerate(LENGTHS):
         words = array(x[row, :length])
         expected = [np.zeros(3)] * 3
