@@ -71,6 +71,11 @@ class ElmoForCoreference(ElmoTaskModel):
         self.check_keywords(keywords, labels=labels)
         (read,), _ = self.read(input_ids, attention_mask, inputs_embeds, word_vector_ids=word_vector_ids, **keywords)
         if labels is not None:
+            if labels.dim() != 2 or labels.shape[1] != 4 or labels.is_floating_point():
+                raise ValueError(
+                    f"labels has the shape {tuple(labels.shape)} and the type {labels.dtype}; accepted are whole "
+                    "numbers, (mentions, 4): sentence, first word, last word, cluster."
+                )
             _check_mentions(labels.tolist(), read.words.sum(1).tolist())
         ranked = self.classifier.rank(read)
         loss = None if labels is None else self.task_loss(antecedent_losses(ranked, labels), None)

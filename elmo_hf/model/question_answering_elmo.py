@@ -1,5 +1,6 @@
 """ElmoForQuestionAnswering: where in a passage the answer to a question is."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -87,7 +88,9 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         start, end, none = self.classifier.spans(question, passage)
         start, end = (scores.float().masked_fill(~passage.words, NOWHERE) for scores in (start, end))  # (B, T)
         loss = None
-        if start_positions is not None and end_positions is not None:
+        if (start_positions is None) != (end_positions is None):
+            raise ValueError("Of start_positions and end_positions one is missing; accepted are both or none.")
+        if start_positions is not None:
             self._check_answers(start_positions, end_positions, passage.words)
             losses = span_losses(start, end, none, start_positions, end_positions)
             loss = self.task_loss(losses, num_items_in_batch)
@@ -96,6 +99,12 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         return QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end, hidden_states=hidden_states)
 
     def _check_answers(self, starts: torch.Tensor, ends: torch.Tensor, words: torch.Tensor):
+        for name, places in (("start_positions", starts), ("end_positions", ends)):
+            if places.shape != words.shape[:1]:
+                raise ValueError(
+                    f"{name} has the shape {tuple(places.shape)}; accepted is one position for each of the "
+                    f"{len(words)} rows."
+                )
         if not costs_nothing_to_look_at(words):
             return
         for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
@@ -110,22 +119,26 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
                     f"Row {row} begins an answer at {start} and ends it at {end}; accepted are {accepted}."
                 )
 
+    def answer(self, tokenizer: Any, question: str, passage: str, **options: Any) -> Answer:
+        """The best part of a passage for an answer; options as of [`~ElmoForQuestionAnswering.answers`]."""
+        return self.answers(tokenizer, [question], [passage], **options)[0]
+
     @torch.no_grad()
-    def answer(
+    def answers(
         self,
         tokenizer: Any,
-        question: str,
-        passage: str,
+        questions: Sequence[str],
+        passages: Sequence[str],
         longest: int = 17,
         window: int = 400,
         stride: int = 100,
         batch_size: int = 8,
-    ) -> Answer:
-        """The best part of a passage for an answer.
+    ) -> list[Answer]:
+        """For each question the best part of its passage for an answer.
 
         Args:
             tokenizer: the model's.
-            question, passage: texts.
+            questions, passages: texts, as many passages as questions.
             longest: most words of an answer.
             window: most positions that are read at once, the question's included. A longer passage is read in
                 overlapping windows.
@@ -133,42 +146,69 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             batch_size: windows that are read together.
 
         Returns:
-            the answer, whose text is a slice of the passage.
+            answers, each a slice of its passage.
         """
-        batch, offsets = _windows(tokenizer, question, passage, window, stride)
-        best, none = Answer("", 0, 0, -torch.inf), torch.inf
+        if isinstance(questions, str) or isinstance(passages, str) or len(questions) != len(passages):
+            raise ValueError("questions and passages are lists of texts, as many of the one as of the other.")
+        found = [Answer("", 0, 0, -torch.inf)] * len(questions)
+        none = [torch.inf] * len(questions)
+        for begin in range(0, len(questions), batch_size):
+            some = slice(begin, begin + batch_size)
+            for number, first, last, score, empty in self._best(
+                tokenizer, questions[some], passages[some], longest, window, stride, batch_size
+            ):
+                place = begin + number
+                # A passage has an answer if one of its windows has.
+                none[place] = min(none[place], empty)
+                if score > max(found[place].score, NOWHERE):
+                    found[place] = Answer(passages[place][first:last], first, last, score)
+        if not self.head_settings.no_answer:
+            return found
+        better = [one.score - empty for one, empty in zip(found, none, strict=True)]
+        return [
+            one._replace(score=much) if much > 0 else Answer("", 0, 0, much)
+            for one, much in zip(found, better, strict=True)
+        ]
+
+    def _best(
+        self,
+        tokenizer: Any,
+        questions: Sequence[str],
+        passages: Sequence[str],
+        longest: int,
+        window: int,
+        stride: int,
+        batch_size: int,
+    ) -> Iterator[tuple[int, int, int, float, float]]:
+        """Of each window its question, where its best answer is in the passage, the scores of that and of none."""
+        batch, offsets, numbers = _windows(tokenizer, questions, passages, window, stride)
         for begin in range(0, len(offsets), batch_size):
             part = {name: values[begin : begin + batch_size].to(self.device) for name, values in batch.items()}
             output = self(**part)
             start, end = output.start_logits.clone(), output.end_logits.clone()
+            none = start[:, 0] + end[:, 0]
             if self.head_settings.no_answer:
-                # A passage has an answer if one of its windows has.
-                none = min(none, (start[:, 0] + end[:, 0]).min().item())
                 start[:, 0] = end[:, 0] = NOWHERE
-            for row, found in enumerate(zip(*(each.tolist() for each in best_span(start, end, longest)), strict=True)):
-                first, last, score = found
-                if score > max(best.score, NOWHERE):
-                    span = int(offsets[begin + row][first][0]), int(offsets[begin + row][last][1])
-                    best = Answer(passage[slice(*span)], *span, score)
-        if self.head_settings.no_answer:
-            better = best.score - none
-            return best._replace(score=better) if better > 0 else Answer("", 0, 0, better)
-        return best
+            found = zip(*(each.tolist() for each in (*best_span(start, end, longest), none)), strict=True)
+            for row, (first, last, score, empty) in enumerate(found, begin):
+                places = int(offsets[row][first][0]), int(offsets[row][last][1])
+                yield numbers[row], *places, score, empty
 
 
 def _windows(
-    tokenizer: Any, question: str, passage: str, window: int, stride: int
-) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """The question before each part of the passage, a row each, and where every position is in the texts."""
-    asked = len(tokenizer(question)["input_ids"])
+    tokenizer: Any, questions: Sequence[str], passages: Sequence[str], window: int, stride: int
+) -> tuple[dict[str, torch.Tensor], torch.Tensor, list[int]]:
+    """Each question before each part of its passage, a row each, where every position is in the texts, and the
+    questions' numbers."""
+    asked = max(map(len, tokenizer(list(questions))["input_ids"]))
     if window - asked - 2 <= stride:
         raise ValueError(
             f"The question takes {asked} positions, which leaves {max(window - asked - 2, 0)} of a window of "
             f"{window} to the passage; accepted is a window that leaves more than the stride, {stride}."
         )
     batch = tokenizer(
-        [question],
-        [passage],
+        list(questions),
+        list(passages),
         truncation="only_second",
         max_length=window,
         stride=stride,
@@ -179,8 +219,7 @@ def _windows(
         return_tensors="pt",
     )
     offsets = batch.pop("offset_mapping")
-    batch.pop("overflow_to_sample_mapping")
-    return batch, offsets
+    return batch, offsets, [int(number) for number in batch.pop("overflow_to_sample_mapping")]
 
 
 def span_losses(

@@ -156,6 +156,13 @@ def test_mentions_that_cannot_be_are_refused(mention, sentence):
         model(**encode(), labels=torch.cat([MENTIONS, torch.tensor([mention])]))
 
 
+@pytest.mark.parametrize("labels", [MENTIONS[:, :3], MENTIONS[0], MENTIONS[None], MENTIONS.float()])
+def test_labels_that_are_no_mentions_are_refused(labels):
+    model = small(ElmoForCoreference, head=HEAD)
+    with pytest.raises(ValueError, match=r"labels has the shape .* accepted are whole numbers, \(mentions, 4\)"):
+        model(**encode(), labels=labels)
+
+
 def first(documents):
     return documents[0]
 

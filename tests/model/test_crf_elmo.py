@@ -72,6 +72,30 @@ def test_no_impossible_sequence_is_decoded(names):
             assert all(may_follow(*pair, bioes=names is BIOES) for pair in itertools.pairwise(chosen)), chosen
 
 
+@pytest.mark.parametrize("names", [BIO, BIOES])
+def test_what_is_decoded_is_the_best_of_all_that_the_rules_allow(names):
+    generator = torch.Generator().manual_seed(2)
+    for case in range(60):
+        crf = LinearChainCrf(5, names)
+        for parameter in crf.parameters():
+            parameter.data = torch.randn(parameter.shape, generator=generator)
+        emissions = 3 * torch.randn(1, 1 + case % 4, 5, generator=generator)
+        mask = torch.rand(emissions.shape[:2], generator=generator) < 0.8
+        here = emissions[mask]
+        allowed = [
+            labels
+            for labels in itertools.product(range(5), repeat=len(here))
+            if len(labels) == 0
+            or all(
+                may_follow(*pair, bioes=names is BIOES)
+                for pair in itertools.pairwise([None, *(names[label] for label in labels), None])
+            )
+        ]
+        best = tuple(crf.decode(emissions, mask)[mask].tolist())
+        assert best in allowed
+        assert score(crf, here, best) == pytest.approx(max(score(crf, here, one) for one in allowed), abs=1e-4)
+
+
 def test_schemes_are_told_by_the_names():
     assert label_rules(["NOUN", "VERB"]) is None and label_rules(["O", "I-A"]) is None
     follows, begins, ends = label_rules(BIOES)

@@ -63,6 +63,35 @@ def test_an_answer_is_a_slice_of_the_passage_in_whatever_window(window, stride, 
     assert len(longest.text.split()) <= 2
 
 
+@pytest.mark.parametrize("no_answer", [True, False])
+def test_many_questions_are_answered_as_each_alone(no_answer):
+    torch.manual_seed(0)
+    model = small(ElmoForQuestionAnswering, head={"type": "bidaf", "size": 4, "no_answer": no_answer})
+    questions = ["Who?", "Who came home late?", "Where did the team win?", "", "When?"]
+    passages = [PASSAGE, PASSAGE * 4, "Bob slept.", PASSAGE, ""]
+    for batch_size in (1, 2, 8):
+        options = {"window": 40, "stride": 5, "batch_size": batch_size}
+        found = model.answers(ElmoTokenizer(), questions, passages, **options)
+        for one, question, passage in zip(found, questions, passages, strict=True):
+            alone = model.answer(ElmoTokenizer(), question, passage, window=40, stride=5)
+            assert one[:3] == alone[:3] and one.score == pytest.approx(alone.score, abs=1e-4)
+            assert one.text == passage[one.start : one.end]
+    assert model.answers(ElmoTokenizer(), [], []) == []
+    for wrong in (("Who?", "Ann."), (["Who?"], [])):
+        with pytest.raises(ValueError, match="are lists of texts, as many of the one as of the other"):
+            model.answers(ElmoTokenizer(), *wrong)
+
+
+def test_positions_that_are_not_one_for_each_row_are_refused():
+    model = small(ElmoForQuestionAnswering, head={"type": "bidaf", "size": 4})
+    batch, place = ElmoTokenizer()(["Who?"], ["Ann."], return_tensors="pt"), torch.tensor([5])
+    assert model(**batch, start_positions=place, end_positions=place).loss > 0
+    with pytest.raises(ValueError, match="Of start_positions and end_positions one is missing; accepted are both"):
+        model(**batch, start_positions=place)
+    with pytest.raises(ValueError, match=r"end_positions has the shape \(2,\); accepted is one position for each of"):
+        model(**batch, start_positions=place, end_positions=torch.tensor([5, 5]))
+
+
 def test_a_passage_without_words_and_a_question_too_long():
     model = small(ElmoForQuestionAnswering, head={"type": "bidaf", "size": 4})
     assert model.answer(ElmoTokenizer(), "Who?", "").text == ""
