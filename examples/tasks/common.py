@@ -70,11 +70,11 @@ def limited(dataset: Any, most: int | float | None, seed: int = 0) -> Any:
     return dataset if most is None or most >= len(dataset) else dataset.shuffle(seed=seed).select(range(most))
 
 
-def training_part(args: argparse.Namespace, dataset: Any) -> Any:
-    """What `--limit` leaves of the training data; `result` tells how much that is."""
-    part = limited(dataset, args.limit)
-    args.examples = {"examples": len(part), "of": len(dataset)}
-    return part
+def parts(args: argparse.Namespace, data: Any, test: Any) -> tuple[Any, Any]:
+    """What `--limit` leaves of the training data, and `--test-limit` of what is scored; `result` tells how much."""
+    part, scored = limited(data, args.limit), limited(test, args.test_limit)
+    args.examples = {"examples": len(part), "of": len(data), "scored": len(scored)}
+    return part, scored
 
 
 def load(args: argparse.Namespace, model_class: Any, head: str, words: set[str], labels: list[str] | None = None):

@@ -8,7 +8,7 @@ bundled model has not read. Documents are trained on and scored in parts, one pa
 from pathlib import Path
 
 import torch
-from common import load, options, result, train, training_part
+from common import load, options, parts, result, train
 from datasets import Dataset
 
 from elmo_hf import ElmoForCoreference
@@ -53,8 +53,8 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     documents = read(args.train, args.test)
     data, test = ([part for document in some for part in parts_of(document, args.sentences)] for some in documents)
-    data = [data[n] for n in training_part(args, Dataset.from_dict({"n": range(len(data))}))["n"]]
-    test = test[: args.test_limit]
+    numbers = parts(args, *(Dataset.from_dict({"n": range(len(some))}) for some in (data, test)))
+    data, test = ([some[n] for n in chosen["n"]] for some, chosen in zip((data, test), numbers, strict=True))
     words = {word for part in (*data, *test) for sentence in part.sentences for word in sentence}
     model, tokenizer = load(args, ElmoForCoreference, "spans", words)
     train(args, model, tokenizer, Documents(data, tokenizer), one)

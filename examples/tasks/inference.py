@@ -1,6 +1,6 @@
 """Inference: ESIM on JSON lines of SNLI. Prints accuracy."""
 
-from common import limited, load, options, result, train, training_part
+from common import load, options, parts, result, train
 from sentiment import accuracy
 from transformers import DataCollatorWithPadding
 
@@ -10,7 +10,7 @@ from elmo_hf.text.sentences import INFERENCES, read_snli
 
 def main(arguments=None):
     args = options(__doc__, epochs=5, lr=0.003).parse_args(arguments)
-    data, test = training_part(args, read_snli(args.train)), limited(read_snli(args.test), args.test_limit)
+    data, test = parts(args, read_snli(args.train), read_snli(args.test))
     words = {
         w for pairs in (data, test) for side in ("premise", "hypothesis") for text in pairs[side] for w in text.split()
     }

@@ -1,6 +1,6 @@
 """Entities: a biLSTM-CRF on files in CoNLL's columns, as WNUT17. Prints F1 of whole entities."""
 
-from common import limited, load, options, result, train, training_part
+from common import load, options, parts, result, train
 from transformers import DataCollatorForTokenClassification
 
 from elmo_hf import ElmoForTokenClassification, encode_words, entity_metrics, label_names, read_conll
@@ -8,7 +8,7 @@ from elmo_hf import ElmoForTokenClassification, encode_words, entity_metrics, la
 
 def main(arguments=None):
     args = options(__doc__, epochs=20, lr=0.01).parse_args(arguments)
-    data, test = training_part(args, read_conll(args.train)), limited(read_conll(args.test), args.test_limit)
+    data, test = parts(args, read_conll(args.train), read_conll(args.test))
     words = {word for sentences in (data, test) for tokens in sentences["tokens"] for word in tokens}
     model, tokenizer = load(args, ElmoForTokenClassification, "bilstm-crf", words, label_names(data, test))
     settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}

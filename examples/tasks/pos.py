@@ -1,6 +1,6 @@
 """Parts of speech: one linear layer on files in CoNLL-U. Prints accuracy; --elmo none is --vectors alone."""
 
-from common import limited, load, options, result, train, training_part
+from common import load, options, parts, result, train
 from transformers import DataCollatorForTokenClassification
 
 from elmo_hf import ElmoForTokenClassification, encode_words, label_names, read_conllu
@@ -14,7 +14,7 @@ def accuracy(prediction):
 def main(arguments=None):
     args = options(__doc__, epochs=3, lr=0.005, places=("none", "input")).parse_args(arguments)
     args.preset = "paper"  # a linear layer has one size
-    data, test = training_part(args, read_conllu(args.train)), limited(read_conllu(args.test), args.test_limit)
+    data, test = parts(args, read_conllu(args.train), read_conllu(args.test))
     words = {word for sentences in (data, test) for tokens in sentences["tokens"] for word in tokens}
     names = label_names(data, test, column="upos")
     model, tokenizer = load(args, ElmoForTokenClassification, "linear", words, names)

@@ -1,6 +1,6 @@
 """Sentiment: the biattentive network on trees of the Stanford Sentiment Treebank. Prints accuracy of five classes."""
 
-from common import limited, load, options, result, train, training_part
+from common import load, options, parts, result, train
 from transformers import DataCollatorWithPadding
 
 from elmo_hf import ElmoForSequenceClassification
@@ -16,7 +16,7 @@ def accuracy(prediction):
 
 def main(arguments=None):
     args = options(__doc__, epochs=4, lr=0.01).parse_args(arguments)
-    data, test = training_part(args, read_trees(args.train)), limited(read_trees(args.test), args.test_limit)
+    data, test = parts(args, read_trees(args.train), read_trees(args.test))
     words = {word for trees in (data, test) for tokens in trees["tokens"] for word in tokens}
     model, tokenizer = load(args, ElmoForSequenceClassification, "bcn", words, NAMES)
 

@@ -1,6 +1,6 @@
 """Semantic roles: interleaved highway LSTMs on JSON lines of words and frames. Prints F1 of whole arguments."""
 
-from common import limited, load, options, result, train, training_part
+from common import load, options, parts, result, train
 from transformers import DataCollatorForTokenClassification
 
 from elmo_hf import ElmoForTokenClassification, label_names
@@ -9,7 +9,7 @@ from elmo_hf.text.srl import encode_predicates, read_srl, role_metrics
 
 def main(arguments=None):
     args = options(__doc__, epochs=4, lr=0.01).parse_args(arguments)
-    data, test = training_part(args, read_srl(args.train)), limited(read_srl(args.test), args.test_limit)
+    data, test = parts(args, read_srl(args.train), read_srl(args.test))
     words = {word for frames in (data, test) for tokens in frames["tokens"] for word in tokens}
     model, tokenizer = load(args, ElmoForTokenClassification, "srl", words, label_names(data, test))
     settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}

@@ -18,11 +18,11 @@ from common import MODEL, PLACES
 # and epochs with which the network learns without ELMo, found on development data (parts of the training data where
 # there is none) with the first seed.
 TASKS = {
-    "pos": ("accuracy", "pos/en_ewt-ud-train.conllu.gz", "pos/en_ewt-ud-test.conllu.gz", None, "--epochs 3 --lr 0.01"),
-    "ner": ("f1", "ner/wnut17train.conll", "ner/emerging.test.annotated", 2.06, "--epochs 20 --lr 0.01"),
-    "sentiment": ("accuracy", "sentiment/train.txt.gz", "sentiment/test.txt.gz", 3.3, "--epochs 4 --lr 0.01"),
-    "inference": ("accuracy", "nli/snli_dev.jsonl.gz", "nli/snli_test.jsonl.gz", 0.7, "--epochs 5 --lr 0.003"),
-    "srl": ("f1", "srl/ewt_srl.train.jsonl.gz", "srl/ewt_srl.test.jsonl.gz", 3.2, "--limit 8000 --epochs 4 --lr 0.01"),
+    "pos": ("accuracy", "pos/en_ewt-ud-train.conllu.gz", "pos/en_ewt-ud-test.conllu.gz", None, "--epochs 1 --lr 0.01"),
+    "ner": ("f1", "ner/wnut17train.conll", "ner/emerging.test.annotated", 2.06, "--epochs 6 --lr 0.01"),
+    "sentiment": ("accuracy", "sentiment/train.txt.gz", "sentiment/test.txt.gz", 3.3, "--epochs 2 --lr 0.01"),
+    "inference": ("accuracy", "nli/snli_dev.jsonl.gz", "nli/snli_test.jsonl.gz", 0.7, "--epochs 3 --lr 0.003"),
+    "srl": ("f1", "srl/ewt_srl.train.jsonl.gz", "srl/ewt_srl.test.jsonl.gz", 3.2, "--limit 8000 --epochs 3 --lr 0.01"),
     "questions": ("f1", "qa/squad2_dev_half.json.gz", "qa/xquad.en.json.gz", 4.7, "--epochs 4 --lr 0.005"),
     "coreference": ("conll", *["coref/litbank_conll.tar.xz"] * 2, 3.2, "--epochs 2 --lr 0.003"),
 }
@@ -65,11 +65,16 @@ def run(args: argparse.Namespace, task: str, place: str, seed: int):
     done, folder = args.output / f"{task}.{place}.{seed}.json", args.output / f"{task}.{place}.{seed}"
     score, train, test, _, usual = TASKS[task]
     asked = f"{usual} {args.options}".strip()
-    if done.exists():
-        before = json.loads(done.read_text(encoding="utf-8"))["options"]
+    # A checkpoint belongs to its options just as a result does.
+    begun = folder / "cell.json"
+    for path in (done, begun):
+        before = json.loads(path.read_text(encoding="utf-8"))["options"] if path.exists() else asked
         if before != asked:
-            raise SystemExit(f"{done} was made with {before!r}; accepted are the same options, or another --output.")
+            raise SystemExit(f"{path} was made with {before!r}; accepted are the same options, or another --output.")
+    if done.exists():
         return
+    folder.mkdir(exist_ok=True)
+    begun.write_text(json.dumps({"options": asked}), encoding="utf-8")
     print(f"{task}, ELMo {place}, seed {seed}", flush=True)
     options = ["--train", args.data / train, "--test", args.data / test, "--model", args.model, "--output", folder]
     options += ["--elmo", place, "--seed", seed, *asked.split()]
@@ -89,8 +94,11 @@ def gather(folder: Path) -> dict[str, Any]:
         for place in PLACES:
             for path in sorted(folder.glob(f"{task}.{place}.*.json")):
                 run = json.loads(path.read_text(encoding="utf-8"))
-                about = {name: run.pop(name) for name in ("options", "examples", "of")}
-                found.setdefault(task, {**about, "runs": {}})["runs"].setdefault(place, []).append(run)
+                about = {name: run.pop(name) for name in ("options", "examples", "of", "scored")}
+                row = found.setdefault(task, {**about, "runs": {}})
+                if {**row, **about} != row:
+                    raise SystemExit(f"{path} was made of {about}; the runs before it of {row}.")
+                row["runs"].setdefault(place, []).append(run)
     return found
 
 
@@ -99,10 +107,14 @@ def table(found: dict[str, Any]) -> str:
 
     >>> mixed = {"score": 33.5, "weights": {"input": [0.2, 0.8]}}
     >>> runs = {"none": [{"score": 30.0}, {"score": 32.0}], "input": [mixed]}
-    >>> print(table({"ner": {"options": "", "examples": 90, "of": 100, "runs": runs}}))
-    | task | trained on | score | ELMo none | ELMo input | runs | paper's gain |
-    |---|---|---|---|---|---|---|
-    | ner | 90 of 100 | f1 | 31.0 ± 1.4 | 33.5 (+2.5) | 2, 1 | +2.06 |
+    >>> print(table({"ner": {"options": "--epochs 2", "examples": 90, "of": 100, "scored": 50, "runs": runs}}))
+    | task | trained on | scored | score | ELMo none | ELMo input | runs | paper's gain |
+    |---|---|---|---|---|---|---|---|
+    | ner | 90 of 100 | 50 | f1 | 31.0 ± 1.4 | 33.5 (+2.5) | 2, 1 | +2.06 |
+    <BLANKLINE>
+    Options:
+    <BLANKLINE>
+    - ner: `--epochs 2`
     <BLANKLINE>
     Weights of the layers, token vectors first:
     <BLANKLINE>
@@ -110,21 +122,24 @@ def table(found: dict[str, Any]) -> str:
     <BLANKLINE>
     """
     places = [place for place in PLACES if any(place in task["runs"] for task in found.values())]
-    names = ["task", "trained on", "score", *(f"ELMo {place}" for place in places), "runs", "paper's gain"]
+    names = ["task", "trained on", "scored", "score", *(f"ELMo {place}" for place in places), "runs", "paper's gain"]
     lines, mixes = [_row(names), "|---" * len(names) + "|"], []
     for task, about in found.items():
         runs = about["runs"]
         cells = [_cell(runs.get(place, []), runs.get("none") if place != "none" else None) for place in places]
         score, gain = TASKS[task][0], TASKS[task][3]
         of = about["examples"] if about["examples"] == about["of"] else f"{about['examples']} of {about['of']}"
-        seeds = ", ".join(dict.fromkeys(str(len(runs[place])) for place in places if place in runs))
-        lines.append(_row([task, of, score, *cells, seeds, "-" if gain is None else f"+{gain}"]))
+        counts = [len(runs[place]) for place in places if place in runs]
+        seeds = counts[0] if len(set(counts)) == 1 else ", ".join(map(str, counts))
+        lines.append(_row([task, of, about["scored"], score, *cells, seeds, "-" if gain is None else f"+{gain}"]))
         for place in runs:
             for at in PLACES[place]:
                 weights = zip(*(one["weights"][at] for one in runs[place]), strict=True)
                 mean = " / ".join(f"{statistics.mean(layer):.2f}" for layer in weights)
                 mixes.append(f"- {task}, ELMo {place}, the mix at the {at}: {mean}")
-    return "\n".join([*lines, "", "Weights of the layers, token vectors first:", "", *mixes, ""])
+    options = [f"- {task}: `{about['options']}`" for task, about in found.items()]
+    weights = ["Weights of the layers, token vectors first:", "", *mixes, ""]
+    return "\n".join([*lines, "", "Options:", "", *options, "", *weights])
 
 
 def _row(cells: list[Any]) -> str:

@@ -27,7 +27,7 @@ def run(root, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_table_is_filled_cell_by_cell_and_goes_on_where_it_stopped(root, tmp_path):
+def test_the_table_is_filled_cell_by_cell_and_goes_on_where_it_stopped(root, recipes, tmp_path, monkeypatch, capsys):
     small(ElmoModel).save_pretrained(tmp_path / "elmo")
     ElmoTokenizer().save_pretrained(tmp_path / "elmo")
     (tmp_path / "ner").mkdir()
@@ -40,26 +40,44 @@ def test_the_table_is_filled_cell_by_cell_and_goes_on_where_it_stopped(root, tmp
     table += ["--output", tmp_path / "out", "--tasks", "ner", "--seeds", "1", "--options", "--epochs 1"]
     code, printed, complaint = run(root, *table, "--elmo", "none", "both")
     assert code == 0, complaint
-    assert "| task | trained on | score | ELMo none | ELMo both | runs | paper's gain |" in printed
-    assert "| ner | 8 | f1 | " in printed and " | 1 | +2.06 |" in printed
+    assert "| task | trained on | scored | score | ELMo none | ELMo both | runs | paper's gain |" in printed
+    assert "| ner | 8 | 8 | f1 | " in printed and " | 1 | +2.06 |" in printed
     assert "- ner, ELMo both, the mix at the output: 0.3" in printed
     done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
     assert set(done) == {"ner.none.1.json", "ner.both.1.json"}
     run_ = json.loads((tmp_path / "out" / "ner.none.1.json").read_text())
-    assert run_["weights"] == {} and run_["options"] == "--epochs 20 --lr 0.01 --epochs 1"
+    assert run_["weights"] == {} and run_["options"] == recipes("table").TASKS["ner"][4] + " --epochs 1"
     (tmp_path / "out" / "ner.both.1.json").unlink()
-    code, printed, complaint = run(root, *table, "--elmo", "none", "both", "--json", tmp_path / "all.json")
-    assert code == 0, complaint
+    table_module = recipes("table")
+
+    def again(*more):
+        monkeypatch.setattr(sys, "argv", [str(one) for one in (*table, *more)])
+        table_module.main()
+        return capsys.readouterr().out
+
+    printed = again("--elmo", "none", "both", "--json", tmp_path / "all.json")
     gathered = json.loads((tmp_path / "all.json").read_text())["ner"]
-    assert (gathered["examples"], gathered["of"]) == (8, 8)
+    assert [gathered[name] for name in ("examples", "of", "scored")] == [8, 8, 8]
     assert {place: [one["score"] for one in runs] for place, runs in gathered["runs"].items()} == {
         place: [json.loads((tmp_path / "out" / f"ner.{place}.1.json").read_text())["score"]]
         for place in ("none", "both")
     }
     assert "ELMo both, seed 1" in printed and "ELMo none, seed 1" not in printed
     assert (tmp_path / "out" / "ner.none.1.json").stat().st_mtime_ns == done["ner.none.1.json"]
-    code, _, complaint = run(root, *table, "--elmo", "none", "--options", "--epochs 2")
-    assert code == 1 and "accepted are the same options, or another --output" in complaint
+    with pytest.raises(SystemExit, match="accepted are the same options, or another --output"):
+        again("--elmo", "none", "--options", "--epochs 2")
+    # Nor does a run that was stopped go on under other options.
+    (tmp_path / "out" / "ner.none.1.json").unlink()
+    (tmp_path / "out" / "ner.none.1").mkdir()
+    (tmp_path / "out" / "ner.none.1" / "cell.json").write_text('{"options": "--epochs 7"}')
+    with pytest.raises(SystemExit, match="cell.json was made with '--epochs 7'; accepted are the same options"):
+        again("--elmo", "none")
+    # A row of the table is of one kind of runs.
+    other = {**run_, "options": "--epochs 3"}
+    for seed, kept in enumerate((run_, other), 1):
+        (tmp_path / "out" / f"ner.none.{seed}.json").write_text(json.dumps(kept))
+    with pytest.raises(SystemExit, match="ner.none.2.json was made of .*'--epochs 3'.*; the runs before it of "):
+        table_module.gather(tmp_path / "out")
 
 
 @pytest.fixture
@@ -100,6 +118,31 @@ def test_coreference_is_scored_on_novels_that_the_bundled_model_has_not_read(rec
     train, test = recipes("coreference").read(litbank, litbank)
     assert {f"{one.name}.conll" for one in test} == set(text["novels_left_out"])
     assert len(train) == 90
+
+
+def test_no_article_is_both_trained_on_and_scored(recipes, tmp_path):
+    def article(title, context, *texts):
+        answers = [{"text": text, "answer_start": context.index(text)} for text in texts]
+        return {"title": title, "paragraphs": [{"context": context, "qas": [qa(answers), qa([])]}]}
+
+    def qa(answers):
+        return {"id": "1", "question": "Who?", "answers": answers}
+
+    # Neither the part that is trained on nor whether a passage has an answer decides which articles are known.
+    train = [article("Normans", "Ann came."), article("", "Bob slept.", "Bob")]
+    test = [article("Normans", "Eve left.", "Eve"), article("", "Bob slept.", "Bob"), article("", "Ivy ran.", "Ivy")]
+    for name, articles in (("train", train), ("test", test)):
+        (tmp_path / name).write_text(json.dumps({"data": articles}))
+    data, scored = recipes("questions").read(tmp_path / "train", tmp_path / "test")
+    assert data["context"] == ["Bob slept."] and scored["context"] == ["Ivy ran."]
+
+
+def test_xquad_has_32_articles_that_squad_lacks(recipes, root):
+    folder = root.parent / "shared" / "data" / "qa"
+    if not folder.exists():
+        pytest.skip("SQuAD is not here.")
+    data, scored = recipes("questions").read(folder / "squad2_dev_half.json.gz", folder / "xquad.en.json.gz")
+    assert (len(data), len(scored), len(set(scored["title"]))) == (2910, 838, 32)
 
 
 def test_a_linear_layer_is_told_what_it_cannot_do(recipes, capsys):
