@@ -57,16 +57,17 @@ wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms 
 	cd elmo_hf/native && rm -f *.so *.dylib *.dll libraries.json
 
 RUN ?= english-run
-EPOCHS ?= 0.3953
-train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its sources, RUN=folder for the run
+PRETRAIN = $(BIN)/elmo-hf pretrain $(foreach name,enwik8 openstax litbank tatoeba,$(RUN)/text/train/$(name).txt) \
+	--held-out $(RUN)/text/held-out-mix.txt --splitting moses-en --dropout 0.0 --batch-size 64 --num-sampled 2048 \
+	--optimizer adamw --schedule cosine --evaluate-every 1200 --save-every 200 $(RESUME)
+train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its sources, RUN=folder for the runs
 	@test -n "$(DATA)" || { echo "DATA=folder is missing: examples/english/README.md says what it holds"; exit 1; }
 	$(BIN)/python examples/english/prepare.py $(DATA) $(RUN)/text
-	$(BIN)/elmo-hf pretrain $(foreach name,enwik8 openstax litbank tatoeba,$(RUN)/text/train/$(name).txt) \
-		--held-out $(RUN)/text/held-out-mix.txt -o $(RUN)/model --splitting moses-en \
-		--size examples/english/size.json --max-size 20000 --dropout 0.0 --batch-size 64 --num-sampled 2048 \
-		--optimizer adamw --learning-rate 0.002 --schedule cosine --warmup-steps 300 --epochs $(EPOCHS) \
-		--log-every 100 --evaluate-every 1000 --save-every 500 $(RESUME)
-	$(BIN)/python examples/english/bundle.py $(RUN)/model elmo_hf/bundled/english
+	$(PRETRAIN) -o $(RUN)/first --size examples/english/size.json --max-size 20000 \
+		--learning-rate 0.002 --warmup-steps 300 --stop-after 10099 --carried-starts
+	$(PRETRAIN) -o $(RUN)/second --from $(RUN)/first --tokenized --new-vocab --max-size 24000 \
+		--learning-rate 0.001 --warmup-steps 150 --stop-after 3600 --seed 1
+	$(BIN)/python examples/english/bundle.py $(RUN)/first $(RUN)/second elmo_hf/bundled/english
 
 lint: $(INSTALLED)  ## Check style
 	$(BIN)/ruff check .

@@ -181,9 +181,9 @@ def main():
     start = time.perf_counter()
     tokenizer = ElmoTokenizer.from_pretrained(find_model(given.model)[0])
     files = sorted((given.text / "train").glob("*.txt"))
-    tokens, _ = stream((words for path in files for words in sentences_of(path, tokenizer)), tokenizer)
+    tokens, _ = stream((words for path in files for words in sentences_of(path)), tokenizer)
     tests = {
-        name: stream(sentences_of(path, tokenizer), tokenizer)
+        name: stream(sentences_of(path), tokenizer)
         for name, path in held_out_texts(given.text, given.wikitext).items()
     }
     lines, losses = tokenizer.word_lines, {name: {} for name in tests}

@@ -14,6 +14,7 @@ Splitting = Annotated[
     str | None,
     typer.Option(help=f"How text becomes words: {', '.join(SPLITTINGS)}. Not given: as saved with the model."),
 ]
+Tokenized = Annotated[bool, typer.Option("--tokenized", help="Words stand between spaces, and are not split further.")]
 Device = Annotated[str | None, typer.Option(help="As cuda or cpu. Not given: a GPU if there is one.")]
 Errors = Annotated[str, typer.Option(help="What to do with text that is not UTF-8: strict, replace or ignore.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many words.")]
@@ -39,6 +40,7 @@ def perplexity(
         int | None, typer.Option(min=1, help="Without --streams: sentences that are read at one time; not given: 32.")
     ] = None,
     splitting: Splitting = None,
+    tokenized: Tokenized = False,
     errors: Errors = "strict",
     device: Device = None,
 ):
@@ -55,7 +57,7 @@ def perplexity(
     from elmo_hf import ElmoScorer, read_lines
     from elmo_hf import perplexity as measure
 
-    loaded = ElmoScorer.from_pretrained(model, splitting, device)
+    loaded = ElmoScorer.from_pretrained(model, _how_to_split(splitting, tokenized), device)
     lines = read_lines(files, errors, progress=True)
     result = measure(loaded.model, loaded.tokenizer, lines, streams, window, batch_size)
     typer.echo(result)
@@ -70,6 +72,7 @@ def score(
     words: Annotated[bool, typer.Option("--words", help="A line for each word in place of each sentence.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences that are read at one time.")] = 32,
     splitting: Splitting = None,
+    tokenized: Tokenized = False,
     errors: Errors = "strict",
     device: Device = None,
 ):
@@ -83,7 +86,7 @@ def score(
     """
     from elmo_hf import ElmoScorer, read_lines
 
-    scorer = ElmoScorer.from_pretrained(model, splitting, device, batch_size)
+    scorer = ElmoScorer.from_pretrained(model, _how_to_split(splitting, tokenized), device, batch_size)
     directions = ("forward", "backward", "both") if scorer.model.config.bidirectional else ("forward",)
     # A bar between the lines of a table would help nobody.
     lines = read_lines(files or "-", errors, progress=not sys.stdout.isatty())
@@ -144,6 +147,12 @@ def predict(
     _print_row("score", "word")
     for one in found:
         _print_row(one.score, one.word)
+
+
+def _how_to_split(splitting: str | None, tokenized: bool) -> str | None:
+    if tokenized and splitting is not None:
+        raise ValueError("--tokenized text is not split: --splitting cannot be given with it.")
+    return "whitespace" if tokenized else splitting
 
 
 def _print_row(*cells: str | int | float):

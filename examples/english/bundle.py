@@ -1,10 +1,10 @@
 """Makes the model that comes with the package from a finished training run.
 
-    python examples/english/bundle.py english elmo_hf/bundled/english
+    python examples/english/bundle.py first second elmo_hf/bundled/english
 
-The tensors are written as float16, which halves them, and config.json says float32, so that they load as float32: on
+Runs are named in their order; the last one has the model, those before it only add to the history. The tensors are written as float16, which halves them, and config.json says float32, so that they load as float32: on
 a CPU computing in float16 would be slow. The files of code that a saved model carries are left out: the package has
-them. The run's history goes to measured/training.json, from which the card draws its curve.
+them. The run's history goes to measured/training.json, from which the card draws its curve; of a run whose checkpoints are gone it stays as it was.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -52,27 +53,38 @@ def bundle(run: Path, output: Path):
     print(f"{output}: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB")
 
 
-def keep_history(run: Path):
-    """What the newest checkpoint remembers of the run: losses, and perplexities of the held-out mix."""
+def keep_history(runs: list[Path]):
+    """What the newest checkpoint of each run remembers: losses, and perplexities of the held-out mix."""
+    before = json.loads(TRAINING.read_text(encoding="utf-8"))["runs"] if TRAINING.exists() else []
+    found = []
+    for number, run in enumerate(runs):
+        own = history(run)
+        if own is None:
+            print(f"{run} has no checkpoint: what {TRAINING.name} has of it stays as it is")
+            own = before[number]
+        found.append(own)
+    TRAINING.parent.mkdir(exist_ok=True)
+    TRAINING.write_text(json.dumps({"runs": found}, indent=1) + "\n", encoding="utf-8")
+
+
+def history(run: Path) -> dict[str, Any] | None:
+    """Steps, epochs and reports of a run; None if it has no checkpoint."""
     found = (path for folder in (run, Path(f"{run}.run")) for path in folder.glob("checkpoint-*/trainer_state.json"))
     states = sorted(found, key=lambda path: int(path.parent.name.split("-")[1]))
     if not states:
-        print(f"{run} has no checkpoint: {TRAINING.name} stays as it is")
-        return
+        return None
     state = json.loads(states[-1].read_text(encoding="utf-8"))
     rows = [{name: row[name] for name in sorted(row) if name in KEPT} for row in state["log_history"]]
     epochs = state["epoch"] * state["max_steps"] / state["global_step"]  # the state's own is rounded up
-    found = {"steps": state["max_steps"], "epochs": round(epochs, 4), "history": rows}
-    TRAINING.parent.mkdir(exist_ok=True)
-    TRAINING.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return {"steps": state["max_steps"], "epochs": round(epochs, 4), "history": rows}
 
 
 KEPT = ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "eval_perplexity", "after_perplexity")
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="The folder that elmo-hf pretrain wrote.")
+    parser.add_argument("runs", type=Path, nargs="+", help="The folders that elmo-hf pretrain wrote, in their order.")
     parser.add_argument("output", type=Path, help="Where the model goes.")
     given = parser.parse_args()
-    bundle(given.run, given.output)
-    keep_history(given.run)
+    bundle(given.runs[-1], given.output)
+    keep_history(given.runs)

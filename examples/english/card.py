@@ -26,8 +26,10 @@ SOURCES = {
     "tatoeba": "Tatoeba, its contributors; CC BY 2.0 FR",
 }
 
+WORDS_A_STEP = 64 * 20
+
 CONTENTS = {
-    "training": "`examples/english/bundle.py RUN elmo_hf/bundled/english`",
+    "training": "`examples/english/bundle.py FIRST SECOND elmo_hf/bundled/english`",
     "text": "`examples/english/prepare.py DATA text` (choices.json)",
     "perplexity": "`examples/english/evaluate.py english text --wikitext test.txt.gz -o measured/perplexity.json`",
     "kneser_ney": "`benchmarks/kneser_ney.py english text --wikitext test.txt.gz -o measured/kneser_ney.json`",
@@ -47,7 +49,8 @@ def card(model: Path = MODEL) -> str:
     """The text of the card."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     training, text = load("training"), load("text")
-    hours, speed, seen = _speed(training)
+    runs = training["runs"]
+    hours, epochs = sum(map(_hours, runs)), sum(run["epochs"] for run in runs)
     words = sum(text["counts"][f"train/{name}"]["words"] for name in SOURCES)
     sense = load("senses")
     layers = config["num_hidden_layers"] + 1
@@ -68,11 +71,9 @@ def card(model: Path = MODEL) -> str:
             sources="\n".join(_source(name, text["counts"]) for name in SOURCES),
             num_left_out=len(left_out),
             left_out=textwrap.fill(", ".join(sorted(_title(name) for name in left_out)), 116),
-            steps=training["steps"],
-            epochs=training["epochs"],
+            runs="\n".join(_run(number, run) for number, run in enumerate(runs, 1)),
             hours=hours,
-            speed=speed,
-            share=training["epochs"],
+            share=epochs,
             perplexity=_perplexities(),
             num_words=len(sense["share"]) - 1,
             comparisons=sense["comparisons"],
@@ -88,13 +89,21 @@ def card(model: Path = MODEL) -> str:
     )
 
 
-def _speed(training: dict[str, Any]) -> tuple[float, float, float]:
-    """Hours, words a second, and words: from the speed that each report states."""
-    rows = [row for row in training["history"] if "tokens_per_second" in row]
+def _hours(run: dict[str, Any]) -> float:
+    """From the speed that each report states."""
+    rows = [row for row in run["history"] if "tokens_per_second" in row]
     steps = [row["step"] - before for row, before in zip(rows, [0, *(row["step"] for row in rows)], strict=False)]
-    words = 64 * 20
-    seconds = sum(count * words / row["tokens_per_second"] for count, row in zip(steps, rows, strict=True))
-    return seconds / 3600, sum(steps) * words / seconds, sum(steps) * words
+    return sum(count * WORDS_A_STEP / row["tokens_per_second"] for count, row in zip(steps, rows, strict=True)) / 3600
+
+
+def _run(number: int, run: dict[str, Any]) -> str:
+    rated = [row for row in run["history"] if "learning_rate" in row]
+    highest = max(rated, key=lambda row: row["learning_rate"])
+    reached = [row["eval_perplexity"] for row in run["history"] if "eval_perplexity" in row][-1]
+    return (
+        f"| {number} | {run['steps']:,} | {run['epochs']:.2f} | {highest['learning_rate']:.4f} at step {highest['step']} "
+        f"| {_hours(run):.1f} | {reached:.1f} |"
+    )
 
 
 def _parameters(weights: Path) -> int:
@@ -153,13 +162,21 @@ def plot(path: Path):
     """The training curve."""
     from matplotlib.figure import Figure
 
-    rows = load("training")["history"]
-    trained = [(row["step"], math.exp(row["loss"])) for row in rows if "loss" in row]
-    held_out = [(row["step"], row["eval_perplexity"]) for row in rows if "eval_perplexity" in row]
+    trained, held_out, before = [], [], 0
+    for run in load("training")["runs"]:
+        rows = run["history"]
+        trained.append([(before + row["step"], math.exp(row["loss"])) for row in rows if "loss" in row])
+        found = [(before + row["step"], row["eval_perplexity"]) for row in rows if "eval_perplexity" in row]
+        held_out.append(found)
+        before += run["steps"]
     figure = Figure(figsize=(7, 3.6), dpi=100, layout="constrained")
     axes = figure.subplots()
-    axes.plot(*zip(*trained, strict=True), color="#0072B2", label="training text, 2,048 words drawn")
-    axes.plot(*zip(*held_out, strict=True), "o-", color="#D55E00", label="held-out mix, full softmax")
+    for number, (text, mix) in enumerate(zip(trained, held_out, strict=True)):
+        labels = ("training text, 2,048 words drawn", "held-out mix, full softmax") if number == 0 else (None, None)
+        axes.plot(*zip(*text, strict=True), color="#0072B2", label=labels[0])
+        axes.plot(*zip(*mix, strict=True), "o-", color="#D55E00", label=labels[1])
+        if number:  # another vocabulary: perplexities on its two sides are not the same question
+            axes.axvline(text[0][0], color="#999999", linestyle="--", linewidth=1)
     axes.set(yscale="log", xlabel="step", ylabel="perplexity")
     ticks = [30, 50, 100, 200, 500, 1000, 2000]
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])

@@ -21,7 +21,7 @@ from elmo_hf.bundled import find_model
 def losses(scorer: ElmoScorer, path: Path) -> tuple[float, float, int]:
     """Mean losses forward and backward over the tokens that were asked for, and how many these are."""
     forward, backward, tokens = 0.0, 0.0, 0
-    for score in scorer.score_stream(sentences_of(path, scorer.tokenizer)):
+    for score in scorer.score_stream(sentences_of(path)):
         asked = [token != LEFT_OUT for token in score.tokens]
         forward -= score.forward[asked].sum()
         backward -= score.backward[asked].sum()

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from elmo_hf import ElmoTokenizer
-
 # WikiText's mark for a word that its makers left out. It is read like any word, but nobody is asked to predict it.
 LEFT_OUT = "<unk>"
 MIX = "held-out-mix"
@@ -20,12 +18,10 @@ def held_out_texts(text: Path, wikitext: Path | None = None) -> dict[str, Path]:
     return found | ({WIKITEXT: wikitext} if wikitext else {})
 
 
-def sentences_of(path: Path, tokenizer: ElmoTokenizer) -> Iterator[list[str]]:
-    """The words of each sentence of a text, as the tokenizer splits it; a LEFT_OUT stays one word."""
+def sentences_of(path: Path) -> Iterator[list[str]]:
+    """The words of each sentence of a text. They stand between spaces, as in the text that the model was trained on."""
     for line in _adapted_lines(path) if ".gz" in path.suffixes else _lines(path):
-        pieces = tokenizer.split(line.split(LEFT_OUT))
-        words = pieces[0] + [word for piece in pieces[1:] for word in (LEFT_OUT, *piece)]
-        if words:
+        if words := line.split():
             yield words
 
 

@@ -72,10 +72,25 @@ def test_words_that_fit(command, lm_folder, scorer):
         assert table(out)[1:] == [[f"{one.score:.4f}", one.word] for one in found("the cat", 65, specials=True)]
 
 
+def test_tokenized_text_is_split_at_spaces_only(command, lm_folder, tmp_path):
+    (tmp_path / "text.txt").write_text("the cat 's mat\n", encoding="utf-8")
+    words = {}
+    raw = "--splitting", "moses-en"
+    for options in (raw, ("--tokenized",), ("--splitting", "whitespace")):
+        rows = table(command("score", lm_folder, tmp_path / "text.txt", "--words", *options)[1])
+        words[options] = [row[4] for row in rows[2:-1]]
+        out = command("perplexity", lm_folder, tmp_path / "text.txt", *options)[1]
+        assert f"{len(words[options])} words" in out
+    assert words[raw] == ["the", "cat", "'", "s", "mat"]
+    assert words[("--tokenized",)] == words[("--splitting", "whitespace")] == ["the", "cat", "'s", "mat"]
+    code, _, err = command("score", lm_folder, tmp_path / "text.txt", "--tokenized", "--splitting", "moses-en")
+    assert code == 1 and "--tokenized text is not split" in err
+
+
 def test_help_shows_every_option(command):
     for verb, options in {
-        "perplexity": ["--streams", "--window", "--batch-size", "--splitting", "--errors", "--device"],
-        "score": ["--words", "--batch-size", "--splitting", "--errors", "--device"],
+        "perplexity": ["--streams", "--window", "--batch-size", "--splitting", "--tokenized", "--errors", "--device"],
+        "score": ["--words", "--batch-size", "--splitting", "--tokenized", "--errors", "--device"],
         "substitute": ["-k", "--specials", "--splitting", "--device"],
         "predict": ["--before", "-k", "--specials", "--splitting", "--device"],
     }.items():
