@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from .fast_cell_elmo import cell_
 from .fast_packing_elmo import Packing
 from .fast_products_elmo import Linear, linear_once, product_kept
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Packed x (N, P), h (B, P) and c (B, H) of one direction.
 Packed = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Cell = Callable[[torch.Tensor, torch.Tensor, float | None], torch.Tensor]
 
 
 def run_layer(layer: "ElmoLstmLayer", packing: Packing, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> Packed:
@@ -29,29 +31,6 @@ def gate_bias(bias: torch.Tensor) -> torch.Tensor:
     bias = bias.detach().clone()
     bias.unflatten(0, (4, -1))[2] += 1
     return bias
-
-
-def cell_(gates: torch.Tensor, c: torch.Tensor, bound: float | None) -> torch.Tensor:
-    """One step of the cell from its gates (n, 4H); changes c (n, H) and the gates in place and returns m (n, H).
-
-    torch's sigmoid is about ten times as fast as its tanh, so `tanh(x) = 2 * sigmoid(2 * x) - 1` everywhere, and `c`
-    is kept as -2 times the cell's state, which saves the scaling. The gates become sigmoid(i), tanh(j) / 2,
-    sigmoid(f), sigmoid(o).
-    """
-    i, j, f, _ = gates.chunk(4, -1)
-    j.mul_(2)
-    gates.sigmoid_()
-    j.sub_(0.5)
-    c.mul_(f).addcmul_(i, j, value=-4)
-    if bound is not None:
-        c.clamp_(-2 * bound, 2 * bound)
-    return cell_output(gates, c)
-
-
-def cell_output(gates: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-    """m (n, H) of gates and cell as `cell_` leaves them."""
-    o = gates.chunk(4, -1)[3]
-    return torch.addcmul(o, torch.sigmoid(c), o, value=-2)
 
 
 @dataclass
@@ -101,11 +80,12 @@ def through_time(
     h: torch.Tensor,
     c: torch.Tensor,
     kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None,
+    cell: Cell = cell_,
 ) -> Packed:
     """Packed inputs (N, P) and sorted states (B, P), (B, H) -> packed outputs (N, P) and the last states.
 
     The cell works in float32 at least, whatever the weights are. `kept` receives, for a backward pass, every step's
-    gates (n, 4H) and cell (n, H), both as `cell_` leaves them.
+    gates (n, 4H) and cell (n, H), both as `cell_` leaves them; `cell` is what stands for that function.
     """
     if not packing.sizes:
         return torch.zeros_like(x), h.clone(), c.clone()
@@ -117,7 +97,7 @@ def through_time(
         for of_input in from_input:
             size = of_input.shape[0]
             gates = products.from_state.add_to(of_input, y[:size]).to(inner)
-            m = cell_(gates, state[:size], products.cell_clip).to(x.dtype)
+            m = cell(gates, state[:size], products.cell_clip).to(x.dtype)
             y = m if products.project is None else products.project.clipped(m, products.projection_clip)
             outputs.append(y)
             if kept is not None:

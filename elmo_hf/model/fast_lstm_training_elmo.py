@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from .fast_lstm_elmo import LayerProducts, Packed, cell_output, through_time
-from .fast_operators_elmo import sigmoid_backward, tanh_backward
+from .fast_cell_elmo import cell_, cell_backward_
+from .fast_lstm_elmo import LayerProducts, Packed, through_time
+from .fast_native_elmo import NativeCell
 from .fast_packing_elmo import Packing
 from .fast_products_elmo import linear_once, multiply, weight_gradient
 
@@ -44,7 +45,9 @@ class _LayerThroughTime(torch.autograd.Function):
     ) -> Packed:
         ctx.packing, ctx.clips = packing, clips
         kept = []
-        results = through_time(LayerProducts.once(weights, *clips), packing, x, h, c, kept)
+        native = NativeCell.of(c)
+        products, cell = LayerProducts.once(weights, *clips), cell_ if native is None else native.forward
+        results = through_time(products, packing, x, h, c, kept, cell)
         gates, cells = zip(*kept, strict=True) if kept else ((), ())
         # All of it by save_for_backward: gradient checkpointing and in-place checks know only of that.
         ctx.save_for_backward(x, h, c, *weights, results[0], *gates, *cells)
@@ -81,7 +84,10 @@ def _backward(
     d_h, d_c = d_h.clone(), d_c.to(inner, copy=True)
     d_gates = x.new_empty(x.shape[0], 4 * c.shape[1], dtype=inner)
     d_projected = x.new_empty(x.shape)  # of the projection's result, before its clip
+    m = x.new_empty(x.shape[0], c.shape[1], dtype=inner)
     first_cell = c.to(inner) * -2
+    native = NativeCell.of(c)
+    cell_backward = cell_backward_ if native is None else native.backward
     for step in reversed(range(len(packing.sizes))):
         start, size = packing.starts[step], packing.sizes[step]
         d_projected_now = torch.add(d_y[start : start + size], d_h[:size], out=d_projected[start : start + size])
@@ -89,51 +95,20 @@ def _backward(
             d_projected_now.mul_(y[start : start + size].abs() < clips[1])
         d_m = (d_projected_now if to_cell is None else to_cell(d_projected_now)).to(inner)
         before = cells[step - 1][:size] if step else first_cell[:size]
-        d_gates_now = d_gates[start : start + size]
-        cell_backward_(d_gates_now, gates[step], before, cells[step], d_m, d_c[:size], clips[0])
+        d_gates_now, m_now = d_gates[start : start + size], m[start : start + size]
+        cell_backward(d_gates_now, m_now, gates[step], before, cells[step], d_m, d_c[:size], clips[0])
         d_h[:size] = to_state(d_gates_now.to(x.dtype))
     d_gates = d_gates.to(x.dtype)
-    d_weights = _weight_gradients(packing, group, y, gates, cells, d_gates, d_projected, needed[3:])
+    d_weights = _weight_gradients(packing, group, y, m, d_gates, d_projected, needed[3:])
     d_x = multiply(d_gates, weight_input.t()) if needed[0] else None
     return [d_x, d_h, d_c.to(c.dtype), *d_weights]
-
-
-def cell_backward_(
-    d_gates: torch.Tensor,
-    gates: torch.Tensor,
-    before: torch.Tensor,
-    after: torch.Tensor,
-    d_m: torch.Tensor,
-    d_c: torch.Tensor,
-    bound: float | None,
-):
-    """One step of `cell_` backwards: fills `d_gates` (n, 4H), the gradient of the gates before their functions.
-
-    `gates`, and the cell `before` and `after`, are as `cell_` leaves them (-2 times the state). `d_c` (n, H) comes in
-    as the gradient of the true state after the step and is changed into that of the state before.
-    """
-    i, half_j, f, o = gates.chunk(4, -1)
-    d_i, d_j, d_f, d_o = d_gates.chunk(4, -1)
-    squashed = torch.sigmoid(after).mul_(-2).add_(1)  # tanh of the state
-    sigmoid_backward(d_m * squashed, o, d_o)
-    d_m = d_m * o
-    tanh_backward(d_m, squashed, d_m)
-    d_c.add_(d_m)
-    if bound is not None:
-        d_c.mul_(after.abs() < 2 * bound)
-    j = half_j * 2
-    sigmoid_backward(d_c * j, i, d_i)
-    tanh_backward(d_c * i, j, d_j)
-    sigmoid_backward((d_c * before).mul_(-0.5), f, d_f)
-    d_c.mul_(f)
 
 
 def _weight_gradients(
     packing: Packing,
     group: Tensors,
     y: torch.Tensor,
-    gates: list[torch.Tensor],
-    cells: list[torch.Tensor],
+    m: torch.Tensor,
     d_gates: torch.Tensor,
     d_projected: torch.Tensor,
     needed: Sequence[bool],
@@ -148,6 +123,5 @@ def _weight_gradients(
         d_input, d_recurrent = (part.contiguous() for part in both.chunk(2, 1))
     d_bias = d_gates.sum(0) if needed[2] else None
     if needed[3]:
-        m = [cell_output(of_gates, of_cell) for of_gates, of_cell in zip(gates, cells, strict=True)]
-        d_projection = weight_gradient(d_projected, torch.cat(m).to(x.dtype))
+        d_projection = weight_gradient(d_projected, m.to(x.dtype))
     return [d_input, d_recurrent, d_bias, d_projection]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from .fast_cell_elmo import cell_, cell_backward_
 from .fast_fork_elmo import lock
 from .fast_lstm_elmo import LayerProducts, Packed, gate_bias, through_time
 from .fast_packing_elmo import Packing
@@ -55,6 +56,22 @@ class Native(Protocol):
         c: int,
         y: int,
         gates: int,
+        m: int,
+    ): ...
+
+    def cell(self, rows: int, cell: int, cell_clip: float, gates: int, c: int, m: int): ...
+
+    def cell_backward(
+        self,
+        rows: int,
+        cell: int,
+        cell_clip: float,
+        gates: int,
+        before: int,
+        after: int,
+        d_m: int,
+        d_c: int,
+        d_gates: int,
         m: int,
     ): ...
 
@@ -153,6 +170,48 @@ def run_layers(
     return results
 
 
+@dataclass
+class NativeCell:
+    """One step of the cell in one pass over memory, as `cell_` and `cell_backward_`; for training."""
+
+    library: Native
+
+    @classmethod
+    def of(cls, c: torch.Tensor) -> "NativeCell | None":
+        """For cells of this size, if there is a library for them. They are float32 whatever the weights are."""
+        if c.device.type != "cpu" or c.dtype == torch.float64:
+            return None
+        found = native()
+        return None if found is None or c.shape[1] % found.lanes else cls(found)
+
+    def forward(self, gates: torch.Tensor, c: torch.Tensor, bound: float | None) -> torch.Tensor:
+        if not (gates.is_contiguous() and c.is_contiguous()):
+            return cell_(gates, c, bound)
+        m = torch.empty_like(c)
+        self.library.cell(*c.shape, _clip(bound), gates.data_ptr(), c.data_ptr(), m.data_ptr())
+        return m
+
+    def backward(
+        self,
+        d_gates: torch.Tensor,
+        m: torch.Tensor,
+        gates: torch.Tensor,
+        before: torch.Tensor,
+        after: torch.Tensor,
+        d_m: torch.Tensor,
+        d_c: torch.Tensor,
+        bound: float | None,
+    ):
+        tensors = gates, before, after, d_m, d_c, d_gates, m
+        if not all(one.is_contiguous() for one in tensors):
+            return cell_backward_(d_gates, m, gates, before, after, d_m, d_c, bound)
+        self.library.cell_backward(*d_c.shape, _clip(bound), *(one.data_ptr() for one in tensors))
+
+
+def _clip(bound: float | None) -> float:
+    return -1.0 if bound is None else float(bound)
+
+
 def _call(
     library: Native,
     weights: NativeWeights,
@@ -171,7 +230,7 @@ def _call(
     sizes = torch.tensor(packing.sizes, dtype=torch.int32)
     tensors = x, h, c, y, gates, m
     of_cell = 0 if weights.of_cell is None else weights.of_cell.data_ptr()
-    clip, projection_clip = (-1.0 if one is None else float(one) for one in clips)
+    clip, projection_clip = map(_clip, clips)
 
     def call():
         library.layer(
@@ -243,6 +302,22 @@ def _largest_difference(library: Native) -> float:
             call()
         for one, other in zip(found, expected, strict=True):
             largest = max(largest, float((one - other).abs().nan_to_num(torch.inf).max()))
+    return max(largest, _largest_difference_of_cells(library))
+
+
+def _largest_difference_of_cells(library: Native) -> float:
+    """The same for one step of the cell and of its backward pass."""
+    rows, size, ways, largest = 3, 2 * library.lanes, (NativeCell(library), None), 0.0
+    for bound in (None, 0.5):
+        results = []
+        for way in ways:
+            forward, backward = (cell_, cell_backward_) if way is None else (way.forward, way.backward)
+            gates, before = 3 * _numbers(rows, 4 * size), _numbers(rows, size)
+            after, d_m, d_c = before.clone(), _numbers(2 * rows, size)[rows:], _numbers(3 * rows, size)[2 * rows :]
+            m, d_gates, m_again = forward(gates, after, bound), torch.empty(rows, 4 * size), torch.empty(rows, size)
+            backward(d_gates, m_again, gates, before, after, d_m, d_c, bound)
+            results.append(torch.cat([gates, after, m, d_gates, d_c, m_again], 1))
+        largest = max(largest, float((results[0] - results[1]).abs().nan_to_num(torch.inf).max()))
     return largest
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .dictionary_encoder_elmo import ElmoDictionaryEncoder  # noqa: F401
     from .dictionary_rows_elmo import ElmoDictionary  # noqa: F401
     from .dispatch_elmo import has_fast_way  # noqa: F401
+    from .fast_cell_elmo import cell_  # noqa: F401
     from .fast_engine_elmo import engine_of  # noqa: F401
     from .fast_fork_elmo import settle  # noqa: F401
     from .fast_int8_elmo import Int8Product  # noqa: F401

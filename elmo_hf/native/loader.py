@@ -19,7 +19,7 @@ VARIABLE = "ELMO_HF_NATIVE"
 
 
 class Library:
-    """The function in C, for pointers as numbers."""
+    """The functions in C, for pointers as numbers."""
 
     def __init__(self, path: Path, name: str):
         self.name = name
@@ -28,7 +28,10 @@ class Library:
         number, pointer, real = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
         self.layer = loaded.elmo_layer
         self.layer.argtypes = [*[number] * 2, *[pointer] * 4, *[real] * 2, number, pointer, number, *[pointer] * 6]
-        self.layer.restype = None
+        self.cell, self.cell_backward = loaded.elmo_cell, loaded.elmo_cell_backward
+        self.cell.argtypes = [*[number] * 2, real, *[pointer] * 3]
+        self.cell_backward.argtypes = [*[number] * 2, real, *[pointer] * 7]
+        self.layer.restype = self.cell.restype = self.cell_backward.restype = None
         self.lanes = loaded.elmo_lanes()
 
 

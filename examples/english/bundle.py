@@ -2,9 +2,10 @@
 
     python examples/english/bundle.py first second elmo_hf/bundled/english
 
-Runs are named in their order; the last one has the model, those before it only add to the history. The tensors are written as float16, which halves them, and config.json says float32, so that they load as float32: on
-a CPU computing in float16 would be slow. The files of code that a saved model carries are left out: the package has
-them. The run's history goes to measured/training.json, from which the card draws its curve; of a run whose checkpoints are gone it stays as it was.
+Runs are named in their order; the last one has the model, those before it only add to the history. The tensors are
+written as float16, which halves them, and config.json says float32, so that they load as float32: on a CPU computing
+in float16 would be slow. The files of code that a saved model carries are left out: the package has them. The history
+goes to measured/training.json, from which the card draws its curve; of a run whose checkpoints are gone it stays.
 """
 
 import argparse

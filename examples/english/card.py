@@ -100,10 +100,8 @@ def _run(number: int, run: dict[str, Any]) -> str:
     rated = [row for row in run["history"] if "learning_rate" in row]
     highest = max(rated, key=lambda row: row["learning_rate"])
     reached = [row["eval_perplexity"] for row in run["history"] if "eval_perplexity" in row][-1]
-    return (
-        f"| {number} | {run['steps']:,} | {run['epochs']:.2f} | {highest['learning_rate']:.4f} at step {highest['step']} "
-        f"| {_hours(run):.1f} | {reached:.1f} |"
-    )
+    rate = f"{highest['learning_rate']:.4f} at step {highest['step']}"
+    return f"| {number} | {run['steps']:,} | {run['epochs']:.2f} | {rate} | {_hours(run):.1f} | {reached:.1f} |"
 
 
 def _parameters(weights: Path) -> int:

@@ -19,7 +19,7 @@ def held_out_texts(text: Path, wikitext: Path | None = None) -> dict[str, Path]:
 
 
 def sentences_of(path: Path) -> Iterator[list[str]]:
-    """The words of each sentence of a text. They stand between spaces, as in the text that the model was trained on."""
+    """The words of each sentence of a text; they stand between spaces, as in the text of training."""
     for line in _adapted_lines(path) if ".gz" in path.suffixes else _lines(path):
         if words := line.split():
             yield words

@@ -153,21 +153,70 @@ def test_changed_weights_numbers_that_are_none_and_inference_mode(tmp_path, batc
         assert torch.equal(one.isnan(), other.isnan())
 
 
-class Wrong:
-    name, lanes = "wrong", 4
-
-    def layer(self, *given):
-        pass  # whatever was in memory is the result
+def nothing(*given):
+    """Whatever was in memory is the result."""
 
 
-def test_a_library_of_other_numbers_is_not_used(batch):
-    fast_native_elmo.set_native(Wrong)
+@needs_compiler
+@pytest.mark.parametrize("wrong", ["layer", "cell", "cell_backward"])
+def test_a_library_of_other_numbers_is_not_used(tmp_path, batch, wrong):
+    library = loader.Library(built(tmp_path), "wrong")
+    setattr(library, wrong, nothing)
+    fast_native_elmo.set_native(lambda: library)
     model = new_model()
     with pytest.warns(RuntimeWarning, match="The library wrong differs from the loop in Python") as said:
         outputs(model, batch)
     assert len(said) == 1
     assert_equal_to_reference(model, batch)
     assert "wrong" not in model.engine
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [["-march=native"], []])
+@pytest.mark.parametrize("bound", [None, 0.7])
+def test_the_cell_of_training(flags, bound, tmp_path):
+    """Against autograd through the formulas, in float64; values from tiny to saturated, clips that bind."""
+    library = loader.Library(built(tmp_path, *flags), "test")
+    cell, (rows, size) = fast_native_elmo.NativeCell(library), (5, 3 * library.lanes)
+    torch.manual_seed(0)
+    gates, state, d_m, d_after = (torch.randn(rows, n) * 3 for n in (4 * size, size, size, size))
+    gates[0], gates[1] = gates[0] * 20, gates[1] * 1e-6
+
+    exact = [one.double().requires_grad_() for one in (gates, state)]
+    i, j, f, o = exact[0].chunk(4, 1)
+    after = f.sigmoid() * exact[1] + i.sigmoid() * j.tanh()
+    after = after if bound is None else after.clamp(-bound, bound)
+    m = o.sigmoid() * after.tanh()
+    d_gates, d_state = torch.autograd.grad([m, after], exact, [d_m.double(), d_after.double()])
+
+    kept, before, c = gates.clone(), state * -2, state * -2
+    found = cell.forward(kept, c, bound)
+    found_d_gates, again, d_c = torch.empty_like(gates), torch.empty_like(state), d_after.clone()
+    cell.backward(found_d_gates, again, kept, before, c, d_m, d_c, bound)
+    for one, wanted in ((found, m), (again, m), (c * -0.5, after), (found_d_gates, d_gates), (d_c, d_state)):
+        assert torch.allclose(one.double(), wanted, atol=3e-6)
+    assert bound is None or (after.abs() == bound).any()
+
+    turned = gates.t().contiguous().t()  # not as the library reads it
+    assert torch.allclose(cell.forward(turned, state * -2, bound), found, atol=1e-6)
+
+
+@needs_compiler
+def test_training_steps_are_those_of_the_loop_in_python(tmp_path, batch):
+    gradients = []
+    for library in (loader.Library(built(tmp_path), "test"), None):
+        used = []
+        if library is not None:
+            real = library.cell_backward
+            library.cell_backward = lambda *given, real=real, used=used: used.append(given) or real(*given)
+        fast_native_elmo.set_native(lambda library=library: library)
+        model = new_model(cell_clip=0.3, projection_clip=0.2).train()
+        model.set_engine("packed")
+        model(**batch).last_hidden_state.pow(2).sum().backward()
+        assert (len(used) > 2) == (library is not None)
+        gradients.append([parameter.grad for parameter in model.bilm.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture
