@@ -352,6 +352,7 @@ class Embedded(torch.utils.data.Dataset):
         return vectors(self.model, self.batch).sum()
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes")  # on one processor
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_of_a_data_loader(two_threads, batch, start):
     model = new_model()
