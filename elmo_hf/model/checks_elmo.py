@@ -59,16 +59,23 @@ def check_one_input(input_ids: Any, inputs_embeds: Any):
         raise ValueError("An ELMo takes either input_ids or inputs_embeds: exactly one of the two.")
 
 
-def check_labels(labels: torch.Tensor, num_labels: int):
-    """Raises unless all labels are classes from 0 to below `num_labels`, or -100 for none."""
+def whole_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Labels as torch.int64: other whole numbers may hold no -100, or be masks where they should index."""
     if labels.dtype not in WHOLE:
         raise TypeError(f"labels has the type {labels.dtype}; accepted are whole numbers, as torch.int64.")
+    return labels.long()
+
+
+def check_labels(labels: torch.Tensor, num_labels: int) -> torch.Tensor:
+    """The labels as torch.int64; raises unless all are classes from 0 to below `num_labels`, or -100 for none."""
+    labels = whole_labels(labels)
     if costs_nothing_to_look_at(labels):
         wrong = labels[(labels != -100) & ((labels < 0) | (labels >= num_labels))]
         if wrong.numel():
             raise ValueError(
                 f"labels holds {int(wrong[0])}; accepted are classes from 0 to {num_labels - 1}, and -100 for none."
             )
+    return labels
 
 
 def check_states(past_states: Any, like: torch.Tensor):
@@ -91,4 +98,11 @@ def check_states(past_states: Any, like: torch.Tensor):
             )
 
 
-__all__ = ["check_labels", "check_one_input", "check_states", "check_tensors", "costs_nothing_to_look_at"]
+__all__ = [
+    "check_labels",
+    "check_one_input",
+    "check_states",
+    "check_tensors",
+    "costs_nothing_to_look_at",
+    "whole_labels",
+]

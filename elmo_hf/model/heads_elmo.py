@@ -68,7 +68,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
                     f"labels has the shape {tuple(labels.shape)}; accepted is one label for each input position, "
                     f"{tuple(logits.shape[:2])}, -100 at <S>, </S> and padding."
                 )
-            check_labels(labels, self.num_labels)
+            labels = check_labels(labels, self.num_labels)
             losses = self.classifier.losses(logits, labels)
             loss = self.task_loss(losses, num_items_in_batch, count=int((labels != -100).sum()))
         if not self.training:

@@ -10,7 +10,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from .checks_elmo import costs_nothing_to_look_at
+from .checks_elmo import costs_nothing_to_look_at, whole_labels
 from .configuration_elmo import ElmoConfig
 from .lstm_elmo import States
 from .modeling_elmo import ElmoModel, returns_states
@@ -249,23 +249,20 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         given = [labels] if backward_labels is None else [labels, backward_labels]
         if windows and len(given) != self.config.num_directions:
             raise ValueError("labels_are_targets=True needs backward_input_ids and backward_labels too in this model.")
-        for one in given:
-            self._check_labels(one, mask)
-        given = [torch.where(mask, one, -100) for one in given]
+        given = [torch.where(mask, self._checked_labels(one, mask), -100) for one in given]
         if windows:
             return given
         # Padding next to a sentence would be given the sentence's boundary to predict.
         return [torch.where(mask, _shift(given[0], step), -100) for step in (1, -1)[: self.config.num_directions]]
 
-    def _check_labels(self, labels: torch.Tensor, mask: torch.Tensor):
+    def _checked_labels(self, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if labels.shape != mask.shape:
             raise ValueError(
                 f"labels have the shape {tuple(labels.shape)}; accepted is one word per token, {tuple(mask.shape)}."
             )
-        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-            raise TypeError(f"labels have the type {labels.dtype}; accepted are whole numbers, as torch.int64.")
+        labels = whole_labels(labels)
         if not costs_nothing_to_look_at(labels):
-            return
+            return labels
         size = self.config.vocab_size
         wrong = labels[mask & (labels != -100) & ((labels < 0) | (labels >= size))]
         if len(wrong):
@@ -273,6 +270,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 f"labels hold {int(wrong[0])}; accepted are lines of the vocabulary from 0 to {size - 1}, and -100 "
                 "for no word."
             )
+        return labels
 
     def _set_losses(
         self,

@@ -255,9 +255,9 @@ def feed_forward(input_size: int, size: int, layers: int, dropout: float, output
 
 def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Negative log likelihoods of the labels (...) under logits (..., num_labels), those of -100 left out."""
-    check_labels(labels, logits.shape[-1])
+    labels = check_labels(labels, logits.shape[-1])
     chosen = labels != -100
-    return F.cross_entropy(logits[chosen].float(), labels[chosen].long(), reduction="none")
+    return F.cross_entropy(logits[chosen].float(), labels[chosen], reduction="none")
 
 
 __all__ = [

@@ -278,6 +278,14 @@ def test_each_problem_has_its_loss_and_accumulates_exactly(problem, labels, refe
     torch.testing.assert_close(sum(parts), output.loss)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+@pytest.mark.parametrize("type", ["linear", "bilstm-crf"])
+def test_labels_of_narrow_types_are_the_same_classes(type, dtype):
+    model = small(ElmoForTokenClassification, labels=ENTITIES, head={"type": type})
+    batch, labels = encode(SENTENCES), torch.arange(21).view(3, 7).remainder(5)
+    assert torch.equal(model(**batch, labels=labels.to(dtype)).loss, model(**batch, labels=labels).loss)
+
+
 @pytest.mark.parametrize(
     "num_labels, labels, problem",
     [

@@ -241,8 +241,21 @@ def test_labels_are_words_or_none(wrong, sampled):
     assert model(**batch, attention_mask=mask).loss > 0
     with pytest.raises(ValueError, match="accepted is one word per token"):
         model(**{**batch, "labels": batch["labels"][:, :2]})
-    with pytest.raises(TypeError, match="labels have the type torch.float32"):
+    with pytest.raises(TypeError, match="labels has the type torch.float32"):
         model(**{**batch, "labels": batch["labels"].float()})
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+@pytest.mark.parametrize("sampled", [None, 4])
+def test_labels_of_narrow_types_are_the_same_words(dtype, sampled):
+    model = small(num_sampled=sampled, vocab_size=200)  # line 156 is what -100 is in eight bits without a sign
+    batch = window(model.config, 1)
+    given = {"input_ids": batch["input_ids"], "attention_mask": torch.ones_like(batch["labels"])}
+    given["attention_mask"][1, 2:] = 0
+    torch.manual_seed(0)
+    expected = model(**given, labels=batch["labels"]).loss
+    torch.manual_seed(0)
+    assert torch.equal(model(**given, labels=batch["labels"].to(dtype)).loss, expected)
 
 
 def test_remote_code_trains_and_saves_again(tmp_path):
