@@ -7,6 +7,7 @@ from fuzz.__main__ import KINDS, run_trial
 TRIALS = {
     "sources": 24,
     "checkpoints": 40,
+    "runs": 8,
     "corpora": 20,
     "tokenizer": 40,
     "text_files": 80,
