@@ -30,7 +30,7 @@ def _prepare(moment, number):
         if counts["seen"] == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    replace, make, save, write = os.replace, making.PartMaker.make, making.save_file, corpus.write_settings
+    replace, make, save, write = os.replace, making.PartMaker.make, making.save_tensors, corpus.write_settings
 
     def killed_before_rename(source, target):
         if "part-" in os.fspath(target):
@@ -58,7 +58,7 @@ def _prepare(moment, number):
     elif moment in ("writing", "between"):
         making.PartMaker.make = killed_around
     elif moment == "state":
-        making.save_file = killed_after_state
+        making.save_tensors = killed_after_state
     elif moment == "totals":
         corpus.write_settings = killed_before_totals
     else:

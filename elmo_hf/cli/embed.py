@@ -162,7 +162,7 @@ def _report(outcome: "Outcome", output: Path, seconds: float):
         speeds = f"{outcome.sentences / seconds:,.0f} sentences/s, {outcome.words / seconds:,.0f} words/s"
         rate = f" in {seconds:,.1f} s ({speeds})"
     before = f", {outcome.here:,} there before" if outcome.here else ""
-    typer.echo(f"{outcome.sentences:,} sentences, {outcome.words:,} words{rate}")
+    typer.echo(f"{plural(outcome.sentences, 'sentence')}, {plural(outcome.words, 'word')}{rate}")
     typer.echo(f"{output}: {outcome.made:,} of {plural(outcome.parts, 'part')} made{before}")
     if not outcome.finished:
         typer.echo("The store is not finished: other shards have parts to make.")

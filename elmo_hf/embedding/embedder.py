@@ -76,9 +76,10 @@ class ElmoEmbedder:
         """
         chosen = {} if splitting is None else {"splitting": splitting}
         revision = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "subfolder") if key in kwargs}
-        tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **revision)
+        # First, because a tokenizer looks for ten files: without a network each would be asked for again and again.
         # A language model as what it is: loaded as an ElmoModel its softmax would be reported as unexpected.
         architectures = ElmoConfig.from_pretrained(name, **revision).architectures or []
+        tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **revision)
         model_class = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
         # In half precision a CPU is several times slower: the files may be, the work is not unless asked for.
         loaded = model_class.from_pretrained(name, **{"dtype": torch.float32, **kwargs})

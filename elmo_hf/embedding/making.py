@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from .embedder import ElmoEmbedder
 from .parts import Part, part_name, put_in_place
+from .safetensors_parts import save_tensors
 from .store import FORMATS, store_name
 from .wanted import Wanted
 from .windows import Window
@@ -127,7 +127,7 @@ class PartMaker:
         vectors, states = self.embedder.read_in_order(words, self.wanted, self.settings["batch_size"], states)
         flat = {f"{kind}.{layer}": x for layer, pair in enumerate(states) for kind, x in zip("hc", pair, strict=True)}
         flat = {name: x.cpu().contiguous() for name, x in flat.items()}
-        put_in_place(self._state_file(number), lambda path: save_file(flat, path))
+        put_in_place(self._state_file(number), lambda path: save_tensors(flat, path))
         return vectors
 
     def _load_states(self, number: int) -> Any:

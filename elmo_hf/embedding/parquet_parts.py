@@ -86,7 +86,7 @@ class Reader:
         try:
             self._file = pq.ParquetFile(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
-            raise BrokenPart(f"{path} is damaged, or no Parquet file: {error}.") from None
+            raise BrokenPart.because(f"{path} is damaged, or no Parquet file", error) from None
         metadata = self._file.schema_arrow.metadata or {}
         self.notes = read_notes(metadata.get(NOTES.encode()), path)
 
@@ -117,7 +117,7 @@ class Reader:
         try:
             column = self._file.read_row_groups(list(groups), columns=[name]).column(0)
         except (pa.ArrowException, OSError) as error:
-            raise BrokenPart(f"{self.path} is damaged: {error}.") from None
+            raise BrokenPart.because(f"{self.path} is damaged", error) from None
         offset = start - groups[0] * ROWS_OF_GROUP
         return column.slice(offset, stop - start).combine_chunks()
 

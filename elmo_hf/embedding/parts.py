@@ -13,6 +13,8 @@ import torch
 
 # The one key of a part's own notes.
 NOTES = "elmo_hf_part"
+# What helps where a part is not what it should be.
+REMEDY = "Remove the file, and the command that made the store makes it again."
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ class Format:
 class BrokenPart(ValueError):
     """A file that is no part, or not a whole one; the message names it."""
 
+    @classmethod
+    def because(cls, what: str, error: Exception) -> "BrokenPart":
+        """What was found, the reason as a library gives it, and what to do."""
+        reason = str(error).strip().rstrip(".")
+        return cls(f"{what}: {reason}. {REMEDY}")
+
 
 def part_name(number: int, ending: str) -> str:
     return f"part-{number:06d}{ending}"
@@ -77,6 +85,10 @@ def put_in_place(path: Path, write: Callable[[Path], None]):
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except FileNotFoundError:
+        # The same command, started twice: the other one has put the file in place, and taken this for a leftover.
+        if not path.exists():
+            raise
     finally:
         temporary.unlink(missing_ok=True)
     remove_leftovers(path)

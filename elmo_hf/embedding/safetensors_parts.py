@@ -1,5 +1,7 @@
 """Parts as safetensors: the vectors of all words behind each other, and beside them where each sentence begins."""
 
+import os
+import re
 import zlib
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from .parts import NOTES, BrokenPart, Format, Part, notes_text, read_notes, starts_of
+from .parts import NOTES, REMEDY, BrokenPart, Format, Part, notes_text, read_notes, starts_of
 
 
 def write(path: Path, part: Part):
@@ -25,7 +27,18 @@ def write(path: Path, part: Part):
     if part.texts is not None:
         tensors |= _strings("texts", part.texts)
     # The order of several keys in a header is random: one makes files that are equal byte for byte.
-    save_file(tensors, path, metadata={NOTES: notes_text(part.notes)})
+    save_tensors(tensors, path, {NOTES: notes_text(part.notes)})
+
+
+def save_tensors(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None):
+    """As `save_file`; a full disk is an OSError, as with any other file."""
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 def _strings(name: str, strings: list[str]) -> dict[str, torch.Tensor]:
@@ -50,7 +63,7 @@ class Reader:
             self._starts = self._file.get_tensor("sentence_starts").numpy()  # of each sentence's rows
             self._word_starts: np.ndarray | None = None
         except (SafetensorError, OSError) as error:
-            raise BrokenPart(f"{path} is damaged, or no safetensors file: {error}.") from None
+            raise BrokenPart.because(f"{path} is damaged, or no safetensors file", error) from None
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
         starts, found = self._starts[start : stop + 1], []
@@ -58,7 +71,9 @@ class Reader:
         checksums = self._file.get_slice("checksums")[start:stop].tolist()
         for number, (a, b) in enumerate(zip(starts[:-1] - starts[0], starts[1:] - starts[0], strict=True)):
             if _checksum(rows[a:b]) != checksums[number]:
-                raise BrokenPart(f"{self.path} is damaged: the numbers of its sentence {start + number} have changed.")
+                raise BrokenPart(
+                    f"{self.path} is damaged: the numbers of its sentence {start + number} have changed. {REMEDY}"
+                )
             values = rows[a:b].float() if rows.dtype == torch.bfloat16 else rows[a:b]
             found.append(values.numpy().transpose(1, 0, 2))
         return found

@@ -92,7 +92,8 @@ class SentenceSource:
         try:
             file = pq.ParquetFile(path)
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} is damaged, or no Parquet file: {error}.") from None
+            reason = str(error).strip().rstrip(".")
+            raise ValueError(f"{path} is damaged, or no Parquet file: {reason}.") from None
         column = self._chosen(file.schema_arrow.names, path)
         number = 0
         for batch in file.iter_batches(1024, columns=[column]):

@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from .parquet_parts import PARQUET
-from .parts import BrokenPart, Format, PartReader, part_name, put_in_place, starts_of
+from .parts import REMEDY, BrokenPart, Format, PartReader, part_name, put_in_place, starts_of
 from .safetensors_parts import SAFETENSORS
 from .wanted import Wanted
 
@@ -205,7 +205,7 @@ def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str
     if notes.get("part") != part or notes.get("store") != store_name(settings):
         raise BrokenPart(
             f"{path} is part {notes.get('part')} of another store; this one was made with {SETTINGS} beside it. "
-            "Remove the file, and the command that made the store makes it again."
+            f"{REMEDY}"
         )
 
 

@@ -115,8 +115,8 @@ def numbered_lines(
 
 
 def plural(number: int, noun: str) -> str:
-    """`3 words`, but `1 word`."""
-    return f"{number} {noun}" + "s" * (number != 1)
+    """`3 words`, but `1 word`; `3,000 words`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def excerpt(text: str, longest: int = 200) -> str:

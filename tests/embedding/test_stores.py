@@ -224,6 +224,39 @@ def test_datasets_reads_the_parquet(embedder, sentences, tmp_path):
     np.testing.assert_allclose(loaded[2]["vectors"], embedder.encode(sentences[2], layers="all"), atol=1e-5)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits of files")
+@pytest.mark.parametrize("format", FOLDERS)
+def test_what_a_library_says_of_a_full_disk_is_told_in_a_sentence(format, embedder, sentences, tmp_path):
+    import resource
+
+    settings = {"format": format, "layers": "all", "part_sentences": 5}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # store.json has some 600 bytes, a part some thousands.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        with pytest.raises(OSError) as error:
+            embed_corpus(embedder, sentences, tmp_path / "store", **settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "with more room the same command goes on" in str(corpus.explain(error.value, tmp_path / "store"))
+    assert list(contents(tmp_path / "store")) == ["store.json"]
+    assert embed_corpus(embedder, sentences, tmp_path / "store", **settings).finished
+
+
+def test_the_same_part_made_by_two_commands(tmp_path):
+    part = tmp_path / "part-000000.safetensors"
+
+    def write_while_another_does(path):
+        path.write_bytes(b"whole")
+        parts.put_in_place(part, lambda other: other.write_bytes(b"whole"))
+
+    parts.put_in_place(part, write_while_another_does)
+    assert contents(tmp_path) == {part.name: b"whole"}
+    part.unlink()
+    with pytest.raises(FileNotFoundError):
+        parts.put_in_place(part, lambda path: path.unlink())
+
+
 def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypatch):
     fsync, count = os.fsync, iter(range(100))
 
