@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers import PreTrainedConfig
 from transformers import initialization as init
 
 from .checks_elmo import check_one_input, check_tensors, costs_nothing_to_look_at
@@ -32,6 +33,10 @@ class WordVectors(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return F.embedding(ids, self.table)
+
+
+# What is not the biLM's in a checkpoint.
+OF_A_HEAD = ("classifier.", "output_mix.", "word_vectors.")
 
 
 class ElmoTaskModel(ElmoPreTrainedModel):
@@ -66,6 +71,18 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             sizes.output = config.hidden_size
         self.classifier = head_class(config, settings, sizes)
         self.post_init()
+
+    @staticmethod
+    def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
+        commit = getattr(model.config, "_commit_hash", None)
+        if _other_type(model.config.head, _saved_head(load_config, commit)):
+            # Weights of two heads may have the same name: those that were loaded are none of this one's.
+            own = {name: weight for name, weight in model.named_parameters() if name.startswith(OF_A_HEAD)}
+            for weight in own.values():
+                weight._is_hf_initialized = False
+            loading_info.missing_keys |= own.keys()
+            loading_info.mismatched_keys = {one for one in loading_info.mismatched_keys if one[0] not in own}
+        return ElmoPreTrainedModel._finalize_model_loading(model, load_config, loading_info)
 
     @property
     def reads_pairs(self) -> bool:
@@ -226,6 +243,22 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if isinstance(items, torch.Tensor):
             items = items.to(losses.device)
         return (losses.sum() + count * self.mix_penalty()) / items
+
+
+def _saved_head(load_config: Any, commit: str | None) -> str | dict | None:
+    """`head` of the config.json that lies beside the weights."""
+    name, where = load_config.pretrained_model_name_or_path, load_config.download_kwargs or {}
+    if name is None:
+        return None
+    try:
+        return PreTrainedConfig.get_config_dict(name, _commit_hash=commit, **where)[0].get("head")
+    except (OSError, ValueError):
+        return None  # weights without a config
+
+
+def _other_type(asked: str | dict, saved: str | dict | None) -> bool:
+    asked, saved = (head.get("type") if isinstance(head, dict) else head for head in (asked, saved))
+    return None not in (asked, saved) and asked != saved
 
 
 __all__ = ["ElmoTaskModel", "WordVectors"]

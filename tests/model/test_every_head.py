@@ -185,6 +185,33 @@ def test_what_is_new_beside_a_base_checkpoint_is_filled(row, tmp_path):
 
 
 @every_head
+def test_a_head_of_another_type_begins_anew(row, tmp_path):
+    """Also where the two have weights of one name, of the same shape or not."""
+    saved = model_of(row, at=["input"])
+    saved.save_pretrained(tmp_path)
+    for other in HEADS_OF_ROWS:
+        if other.owner != row.owner or other is row:
+            continue
+        head = {**model_of(other, at=["input"]).config.head}
+        torch.use_deterministic_algorithms(True)  # memory that nobody filled is then NaN
+        try:
+            model = type(saved).from_pretrained(tmp_path, head=head)
+        finally:
+            torch.use_deterministic_algorithms(False)
+        former = saved.state_dict()
+        for name, tensor in model.state_dict().items():
+            if name.startswith("elmo."):
+                assert torch.equal(tensor, former[name]), name
+            else:
+                assert torch.isfinite(tensor).all(), name
+                if tensor.dim() > 1 and name in former and tensor.shape == former[name].shape:
+                    assert not torch.equal(tensor, former[name]), name
+        assert not model.word_vectors.table.any()
+        model.set_word_vectors(np.ones((len(VOCABULARY), 5)))
+        assert torch.isfinite(model(**collate(rows_of(model, 3))).loss)
+
+
+@every_head
 def test_in_bfloat16(row):
     model = model_of(row)
     batch = collate(rows_of(model, 4))
