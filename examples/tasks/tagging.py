@@ -1,7 +1,7 @@
-"""What a linear layer reads: ELMo frozen or tuned, its layer 0, or a biLM of random weights, side by side.
+"""What a linear layer reads: ELMo frozen or tuned, its layer 0, a biLM of random weights, word vectors, side by side.
 
     python examples/tasks/tagging.py pos DATA --sentences 3000 -o pos.json
-    python examples/tasks/tagging.py ner DATA -o ner.json
+    python examples/tasks/tagging.py ner DATA --vectors glove.6B.50d.txt -o ner.json
 
 pos: UD English-EWT, UPOS; DATA holds en_ewt-ud-{train,test}.conllu.gz
 (https://universaldependencies.org, CC BY-SA 4.0).
@@ -31,7 +31,16 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from elmo_hf import ElmoForTokenClassification, encode_words, entity_metrics, label_names, read_conll, read_conllu
+from elmo_hf import (
+    ElmoForTokenClassification,
+    ElmoTokenizer,
+    encode_words,
+    entity_metrics,
+    label_names,
+    read_conll,
+    read_conllu,
+    read_word_vectors,
+)
 from elmo_hf.bundled import find_model
 
 
@@ -43,12 +52,14 @@ class Data(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What the linear layer reads: how the model is loaded, and the learning rates of the head and of the biLM."""
+    """What the linear layer reads: how the model is loaded, and the learning rates of the head and of the biLM;
+    and whether it reads the word vectors of `--vectors` too."""
 
     options: dict[str, Any]
     random: bool = False
     lr: float = 1e-2
     bilm_lr: float | None = None
+    vectors: bool = False
 
 
 INPUTS = {
@@ -56,6 +67,8 @@ INPUTS = {
     "ELMo, tuned": Input({"freeze_bilm": False}, bilm_lr=1e-3),
     "layer 0, frozen": Input({"freeze_bilm": True, "mix": 0}),
     "random biLM, frozen": Input({"freeze_bilm": True}, random=True),
+    "word vectors": Input({"head": {"elmo_at": []}}, vectors=True),
+    "[word vectors; ELMo], frozen": Input({"head": {"elmo_at": ["input"]}}, vectors=True),
 }
 
 
@@ -91,13 +104,20 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("data", type=Path, help="The folder of the annotated files.")
     parser.add_argument("--model", default="english", help="A folder, a repository of the Hub, or english.")
-    parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS), help="Rows of the table.")
+    parser.add_argument("--vectors", help="Word vectors, GloVe's or word2vec's text, for the rows that read them.")
+    parser.add_argument("--inputs", nargs="+", choices=INPUTS, help="Rows of the table; not given: all there can be.")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="A run for each.")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--sentences", type=int, help="Train on so many sentences, the first; not given: on all.")
     parser.add_argument("-o", "--output", type=Path, help="JSON; runs that it holds already are not run again.")
-    return parser.parse_args()
+    given = parser.parse_args()
+    readable = [name for name, one in INPUTS.items() if given.vectors or not one.vectors]
+    given.inputs = given.inputs or readable
+    for name in given.inputs:
+        if name not in readable:
+            parser.error(f"the row {name!r} reads word vectors, but --vectors names no file of them.")
+    return given
 
 
 def compare(given: argparse.Namespace, data: Data, metrics: Callable[[list[str]], Callable], score: str):
@@ -149,12 +169,19 @@ def run(
     """Trains one head with one seed; returns what the test data measure."""
     set_seed(seed)
     name, _ = find_model(given.model)
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer, options, vectors = AutoTokenizer.from_pretrained(name), dict(chosen.options), None
+    if chosen.vectors:
+        words = {word for part in data for tokens in part["tokens"] for word in tokens}
+        known, vectors = read_word_vectors(given.vectors, words)
+        tokenizer = ElmoTokenizer.from_pretrained(name, vector_words=known)
+        options["head"] = {**options["head"], "word_vectors": list(vectors.shape)}
     numbers = {"id2label": dict(enumerate(labels)), "label2id": {label: n for n, label in enumerate(labels)}}
     if chosen.random:
-        model = ElmoForTokenClassification(AutoConfig.from_pretrained(name, **numbers, **chosen.options))
+        model = ElmoForTokenClassification(AutoConfig.from_pretrained(name, **numbers, **options))
     else:
-        model = ElmoForTokenClassification.from_pretrained(name, **numbers, **chosen.options)
+        model = ElmoForTokenClassification.from_pretrained(name, **numbers, **options)
+    if vectors is not None:
+        model.set_word_vectors(vectors)
     settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}
     train, test = (
         part.map(encode_words, batched=True, fn_kwargs=settings, remove_columns=part.column_names) for part in data

@@ -151,15 +151,24 @@ def test_a_linear_layer_is_told_what_it_cannot_do(recipes, capsys):
     assert "invalid choice: 'both'" in capsys.readouterr().err
 
 
-def test_what_a_linear_layer_reads_is_compared_with_and_without_elmo(recipes, tmp_path, monkeypatch):
+def test_what_a_linear_layer_reads_is_compared_with_and_without_elmo(recipes, tmp_path, monkeypatch, capsys):
     small(ElmoModel).save_pretrained(tmp_path / "elmo")
     ElmoTokenizer().save_pretrained(tmp_path / "elmo")
     for name in ("wnut17train.conll", "emerging.test.annotated"):
         (tmp_path / name).write_text("Rome\tB-LOC\nburns\tO\n\nAnn\tB-PER\nsleeps\tO\n\n" * 4)
     tagging = recipes("tagging")
-    names = ["random biLM, frozen", "ELMo, tuned"]
+    names = ["random biLM, frozen", "ELMo, tuned", "word vectors", "[word vectors; ELMo], frozen"]
+    (tmp_path / "vectors.txt").write_text("Rome 1 0\nAnn 0 1\n")
     command = ["tagging.py", "ner", tmp_path, "--model", tmp_path / "elmo", "-o", tmp_path / "ner.json"]
-    command += ["--inputs", *names, "--seeds", "0", "1", "--epochs", "1"]
+    command += ["--seeds", "0", "1", "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", [str(one) for one in command])
+    assert not any("word vectors" in name for name in tagging.arguments().inputs)
+    command += ["--inputs", *names]
+    monkeypatch.setattr(sys, "argv", [str(one) for one in command])
+    with pytest.raises(SystemExit):
+        tagging.arguments()
+    assert "the row 'word vectors' reads word vectors, but --vectors names no file" in capsys.readouterr().err
+    command += ["--vectors", tmp_path / "vectors.txt"]
     monkeypatch.setattr(sys, "argv", [str(one) for one in command])
     read, metrics, score = tagging.TASKS["ner"]
     tagging.compare(tagging.arguments(), read(tmp_path), metrics, score)
