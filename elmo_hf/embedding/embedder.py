@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -22,6 +22,19 @@ from .windows import Sentence, windows
 BATCH_TOKENS = 4096
 # Distinct words whose vectors are made at one time.
 WORDS_AT_ONCE = 4096
+
+Layers = str | int | Sequence[int]
+
+
+class Reading(TypedDict, total=False):
+    """What `encode` takes that does not change the type of what it gives."""
+
+    batch_tokens: int
+    batch_size: int | None
+    stateful: bool
+    dtype: str | torch.dtype
+    boundaries: bool
+    show_progress: bool | None
 
 
 class ElmoEmbedder:
@@ -86,10 +99,64 @@ class ElmoEmbedder:
         model = getattr(loaded, loaded.base_model_prefix, loaded)
         return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer, remember)
 
+    # What comes out follows from what goes in; where that is known at run time only, it is Any.
+
+    @overload
+    def encode(
+        self, sentences: str, layers: Layers = "mix", pooling: str | None = None, **reading: Unpack[Reading]
+    ) -> np.ndarray: ...
+
+    @overload
+    def encode(
+        self, sentences: list[Any] | tuple[Any, ...], layers: Layers = "mix", **reading: Unpack[Reading]
+    ) -> list[np.ndarray]: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: list[Any] | tuple[Any, ...],
+        layers: Layers = "mix",
+        *,
+        pooling: str,
+        **reading: Unpack[Reading],
+    ) -> np.ndarray: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: Iterator[Sentence],
+        layers: Layers = "mix",
+        pooling: str | None = None,
+        **reading: Unpack[Reading],
+    ) -> Iterator[np.ndarray]: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: list[str],
+        layers: Layers = "mix",
+        pooling: str | None = None,
+        *,
+        is_split_into_words: Literal[True],
+        **reading: Unpack[Reading],
+    ) -> np.ndarray: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: Iterable[Sentence],
+        layers: Layers = "mix",
+        pooling: str | None = None,
+        *,
+        is_split_into_words: bool = False,
+        as_tensors: bool = False,
+        **reading: Unpack[Reading],
+    ) -> Any: ...
+
     def encode(
         self,
         sentences: str | Sequence[str] | Iterable[Sentence],
-        layers: str | int | Sequence[int] = "mix",
+        layers: Layers = "mix",
         pooling: str | None = None,
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
@@ -257,6 +324,18 @@ class ElmoEmbedder:
         )
         chosen = wanted.choose(output.last_hidden_state, output.hidden_states)
         return wanted.gather(chosen, lengths, self.model.config.num_directions), output.past_states
+
+
+@overload
+def embed(model: str | os.PathLike, sentences: str, *, layers: Layers = "mix") -> np.ndarray: ...
+
+
+@overload
+def embed(model: str | os.PathLike, sentences: list[Any], *, layers: Layers = "mix") -> list[np.ndarray]: ...
+
+
+@overload
+def embed(model: str | os.PathLike, sentences: Any, **kwargs: Any) -> Any: ...
 
 
 def embed(model: str | os.PathLike, sentences: Any, **kwargs: Any) -> Any:

@@ -209,6 +209,31 @@ class ElmoScorer:
 
     # -- which words would fit
 
+    @overload
+    def next_words(
+        self, texts: str, k: int = 10, specials: bool = False, is_split_into_words: Literal[False] = False
+    ) -> list[Prediction]: ...
+
+    @overload
+    def next_words(
+        self, texts: Sequence[str], k: int = 10, specials: bool = False, *, is_split_into_words: Literal[True]
+    ) -> list[Prediction]: ...
+
+    @overload
+    def next_words(
+        self, texts: list[str], k: int = 10, specials: bool = False, is_split_into_words: Literal[False] = False
+    ) -> list[list[Prediction]]: ...
+
+    @overload
+    def next_words(
+        self,
+        texts: Sequence[Sequence[str]],
+        k: int = 10,
+        specials: bool = False,
+        *,
+        is_split_into_words: Literal[True],
+    ) -> list[list[Prediction]]: ...
+
     def next_words(self, texts: Any, k: int = 10, specials: bool = False, is_split_into_words: bool = False) -> Any:
         """The k likeliest words after a text, as a list of Predictions, or a list of such lists.
 
@@ -218,6 +243,31 @@ class ElmoScorer:
         found = self._best(sentences, [[len(words) for words in sentences], None], k, specials)
         return found[0] if single else found
 
+    @overload
+    def previous_words(
+        self, texts: str, k: int = 10, specials: bool = False, is_split_into_words: Literal[False] = False
+    ) -> list[Prediction]: ...
+
+    @overload
+    def previous_words(
+        self, texts: Sequence[str], k: int = 10, specials: bool = False, *, is_split_into_words: Literal[True]
+    ) -> list[Prediction]: ...
+
+    @overload
+    def previous_words(
+        self, texts: list[str], k: int = 10, specials: bool = False, is_split_into_words: Literal[False] = False
+    ) -> list[list[Prediction]]: ...
+
+    @overload
+    def previous_words(
+        self,
+        texts: Sequence[Sequence[str]],
+        k: int = 10,
+        specials: bool = False,
+        *,
+        is_split_into_words: Literal[True],
+    ) -> list[list[Prediction]]: ...
+
     def previous_words(
         self, texts: Any, k: int = 10, specials: bool = False, is_split_into_words: bool = False
     ) -> Any:
@@ -225,6 +275,21 @@ class ElmoScorer:
         single, sentences = self._sentences(texts, is_split_into_words)
         found = self._best(sentences, [None, [1] * len(sentences)], k, specials)
         return found[0] if single else found
+
+    @overload
+    def substitutes(
+        self, texts: Any, position: int, k: int = 10, specials: bool = False, is_split_into_words: bool = False
+    ) -> list[Prediction]: ...
+
+    @overload
+    def substitutes(
+        self,
+        texts: Any,
+        position: Sequence[int],
+        k: int = 10,
+        specials: bool = False,
+        is_split_into_words: bool = False,
+    ) -> list[list[Prediction]]: ...
 
     def substitutes(
         self,

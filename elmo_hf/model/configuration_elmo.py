@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
@@ -172,7 +172,7 @@ class ElmoConfig(PreTrainedConfig):
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any):
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
         """As in transformers; errors name the model."""
         kwargs["_read_from"] = pretrained_model_name_or_path
         return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)

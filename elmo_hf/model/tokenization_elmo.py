@@ -4,7 +4,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -130,7 +130,7 @@ class ElmoTokenizer(TokenizersBackend):
         )
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args: Any, **kwargs: Any):
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args: Any, **kwargs: Any) -> Self:
         """As in transformers; files that are damaged are named."""
         try:
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)

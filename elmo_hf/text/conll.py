@@ -3,12 +3,28 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 from elmo_hf.text.files import numbered_lines, plural
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    class AnnotatedSentences(Dataset):
+        """A `datasets.Dataset` for type checkers, to some of which that class says nothing: a sentence a row."""
+
+        @property
+        def column_names(self) -> list[str]: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[dict[str, list[str]]]: ...
+        @overload
+        def __getitem__(self, key: int) -> dict[str, list[str]]: ...
+        @overload
+        def __getitem__(self, key: slice) -> dict[str, list[list[str]]]: ...
+        @overload
+        def __getitem__(self, key: str) -> Sequence[list[str]]: ...
+        def __getitem__(self, key: Any) -> Any: ...
+
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -18,7 +34,7 @@ def read_conll(
     columns: Mapping[str, int] | None = None,
     separator: str | None = None,
     comment: str | None = None,
-) -> "Dataset":
+) -> "AnnotatedSentences":
     """Reads a file with a word a line, its labels beside it, and empty lines between sentences.
 
     Args:
@@ -63,7 +79,7 @@ def read_conll(
     return _dataset(rows)
 
 
-def read_conllu(path: str | os.PathLike, columns: Sequence[str] = ("upos",)) -> "Dataset":
+def read_conllu(path: str | os.PathLike, columns: Sequence[str] = ("upos",)) -> "AnnotatedSentences":
     """Reads CoNLL-U, the format of Universal Dependencies.
 
     Words are the syntactic ones, which carry the annotation: the lines of multiword tokens (`3-4`) and of empty
@@ -142,7 +158,7 @@ def _conllu_words(path: str | os.PathLike, sentence: list[tuple[int, str]]) -> l
     return words
 
 
-def _dataset(rows: dict[str, list[list[str]]]) -> "Dataset":
+def _dataset(rows: dict[str, list[list[str]]]) -> Any:
     # Imported here: most users of the package read no annotated file, and it takes a second.
     from datasets import Dataset, Features, List, Value
 
