@@ -60,6 +60,8 @@ def export(
     if format not in FORMATS_OUT:
         raise ValueError(f"`format` is {format!r}; accepted are {' and '.join(FORMATS_OUT)}.")
     loaded = load(model)
+    if loaded.config.int8_weights:
+        raise ValueError(f"{model} has its weights in eight bits; accepted is the float model that it was.")
     if softmax and (format == "onnx" or not isinstance(loaded, ElmoForPreTraining)):
         reason = "ONNX holds the vectors only" if format == "onnx" else f"{model} has none"
         raise ValueError(f"The softmax was asked for, but {reason}.")

@@ -8,6 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+# Weights that exist as floats at one time: the softmax of 800,000 words would be 1.6 GB.
+FLOATS_AT_ONCE = 2**24
+
 
 def quantize_weight(module: nn.Module, name: str):
     """Replaces a weight by the buffers `<name>_int8` (rows, columns) and `<name>_scale` (rows,)."""
@@ -25,9 +28,12 @@ def is_quantized(module: nn.Module, name: str = "weight") -> bool:
 
 def dense_weight(module: nn.Module, name: str = "weight") -> torch.Tensor | None:
     """A module's weight by name, as numbers to multiply by whatever it is stored as; None where it has none."""
-    if not is_quantized(module, name):
-        return getattr(module, name)
-    rounded, scale = getattr(module, f"{name}_int8"), getattr(module, f"{name}_scale")
+    return dense_rows(module, name, slice(None)) if is_quantized(module, name) else getattr(module, name)
+
+
+def dense_rows(module: nn.Module, name: str, rows: slice | torch.Tensor) -> torch.Tensor:
+    """Some rows of a weight that is in eight bits, as floats."""
+    rounded, scale = getattr(module, f"{name}_int8")[rows], getattr(module, f"{name}_scale")[rows]
     return rounded.to(scale.dtype) * scale[:, None]
 
 
@@ -43,4 +49,9 @@ class ElmoInt8Linear(nn.Module):
         quantize_weight(self, "weight")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x, dense_weight(self), self.bias)
+        lines, columns = self.weight_int8.shape
+        step = max(FLOATS_AT_ONCE // columns, 1)
+        parts = [slice(start, start + step) for start in range(0, lines, step)]
+        bias = [None if self.bias is None else self.bias[part] for part in parts]
+        found = [F.linear(x, dense_rows(self, "weight", part), one) for part, one in zip(parts, bias, strict=True)]
+        return found[0] if len(found) == 1 else torch.cat(found, -1)

@@ -12,6 +12,7 @@ from transformers.utils.generic import can_return_tuple
 
 from .checks_elmo import costs_nothing_to_look_at, whole_labels
 from .configuration_elmo import ElmoConfig
+from .int8_elmo import ElmoInt8Linear, dense_rows, dense_weight, is_quantized
 from .lstm_elmo import States
 from .modeling_elmo import ElmoModel, returns_states
 from .pretrained_elmo import ElmoPreTrainedModel
@@ -104,6 +105,17 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             self.softmax = nn.Linear(config.projection_size, config.vocab_size)
         self.sparse_gradients = False
         self.post_init()
+        if config.int8_weights:
+            self._quantize_softmax()
+            self._apply_freezing()
+
+    def quantize_modules(self):
+        super().quantize_modules()
+        self._quantize_softmax()
+
+    def _quantize_softmax(self):
+        if not self.config.share_embedding_softmax:
+            self.softmax = ElmoInt8Linear(self.softmax)
 
     def get_output_embeddings(self) -> nn.Module:
         return self.softmax
@@ -131,6 +143,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     def _apply_freezing(self):
         super()._apply_freezing()
         self.elmo.scalar_mix.requires_grad_(False)
+        if self.config.int8_weights:
+            self.softmax.requires_grad_(False)
 
     @can_return_tuple
     def forward(
@@ -282,10 +296,15 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         chosen = [target != -100 for target in targets]
         rows = [top[some] for top, some in zip(tops, chosen, strict=True)]  # (N, P) of each direction
         words = [target[some] for target, some in zip(targets, chosen, strict=True)]  # (N,)
+        if self.training and torch.is_grad_enabled() and self.config.int8_weights:
+            raise ValueError(
+                "A language model with weights in eight bits does not train; accepted is the model that it was before "
+                "quantize(), or model.eval() to measure a loss."
+            )
         if self.training and self.config.num_sampled is not None:
             sums = self._sampled(rows, words)
         else:
-            weight, bias = self.softmax.weight, self.softmax.bias
+            weight, bias = dense_weight(self.softmax), self.softmax.bias
             sums = [full_nll(*one, weight, bias) for one in zip(rows, words, strict=True)]
         means = [one / max(len(some), 1) for one, some in zip(sums, words, strict=True)]
         output.forward_loss, output.backward_loss = means if len(means) == 2 else (means[0], None)
@@ -311,6 +330,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         return sums
 
     def _softmax_rows(self, lines: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if is_quantized(self.softmax):
+            return dense_rows(self.softmax, "weight", lines), self.softmax.bias[lines]
         table = self.softmax.weight
         if isinstance(self.softmax, ElmoTiedSoftmax):
             table = self.elmo.token_encoder.embedding.weight

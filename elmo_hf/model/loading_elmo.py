@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 # Without these a model would compute with random numbers; a head or a mix may be new.
-NEEDED = ("token_encoder.", "bilm.")
+NEEDED = ("token_encoder.", "bilm.", "softmax.weight_int8")
 
 
 def check_place(name: Any):

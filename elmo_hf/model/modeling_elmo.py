@@ -81,7 +81,6 @@ class ElmoModel(ElmoPreTrainedModel):
             self._apply_freezing()
 
     def quantize_modules(self):
-        """Changes the weights to eight bits, but not the config."""
         if not self.config.word_input:
             self.token_encoder.quantize()
         for layers in self.bilm.directions:

@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -102,7 +102,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self._apply_freezing()
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any):
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Self:
         """As in transformers; `freeze_bilm=True`, `False` or a list of parts sets what trains.
 
         A biLM whose weights are missing, damaged or of other shapes than config.json says is an error.
@@ -213,8 +213,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
         All give the same vectors and gradients. A choice of this process: it is not saved. A changed weight is
         noticed; only single numbers set through `weight.data` may not be, unless `model.eval()` follows.
-        Gradients of gradients need the reference. Autocast changes nothing inside of the packed engine; weights of
-        another type (`dtype=torch.bfloat16`) and `quantize` do.
+        Gradients of gradients need the reference. Autocast, and `bf16=True` of a Trainer, changes nothing inside of
+        the packed engine, but heads and the reference obey it; weights of another type (`dtype=torch.bfloat16`) and
+        `quantize` change it.
 
         Example:
 
@@ -298,9 +299,10 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self.base_model.sentence_cache = cache
 
     def quantize(self):
-        """Puts the large weights of the biLM into eight bits, for good, and freezes it; for inference on a CPU.
+        """Puts the large weights into eight bits, for good, and freezes the biLM; for inference on a CPU.
 
-        The config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
+        Of a language model the softmax too, and nothing of it trains any more; a head still does. The config
+        remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
 
         Example:
 
@@ -315,9 +317,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         if self.config.int8_weights:
             return
-        self.base_model.quantize_modules()
+        self.quantize_modules()
         self.config.int8_weights = True
         self.freeze()
+
+    def quantize_modules(self):
+        """Changes the weights to eight bits, but not the config."""
+        self.base_model.quantize_modules()
 
     # -- what a user asks of any ELMo
 

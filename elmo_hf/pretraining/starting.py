@@ -56,6 +56,14 @@ def new_model(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoForPreTraini
     return ElmoForPreTraining(_with_vocabulary(config, vocabulary))
 
 
+def check_trainable(name: str | os.PathLike):
+    """Raises for a model that can be used, but not trained."""
+    if ElmoConfig.from_pretrained(name).int8_weights:
+        raise ValueError(
+            f"{name} has its weights in eight bits, which do not train; accepted is the model that it was."
+        )
+
+
 def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForPreTraining:
     """A language model as it was saved, with the vocabulary that its tokenizer brings."""
     config = ElmoConfig.from_pretrained(name)

@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 import torch
 from golden_files import GOLDEN
+from remote import run_python
 from safetensors import safe_open
 from torch import nn
 from transformers import AutoModel
 
-from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.conversion import convert
+from elmo_hf import (
+    ElmoConfig,
+    ElmoForPreTraining,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoScorer,
+    ElmoTokenizer,
+    perplexity,
+)
+from elmo_hf.conversion import convert, export
+from elmo_hf.model import int8_elmo
+from elmo_hf.model.int8_elmo import dense_weight
+from elmo_hf.pretraining import Settings, pretrain
 
 SIZES = {"character_cnn_filters": [[1, 16], [3, 48]], "projection_size": 32, "cell_size": 128}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "A third , then ."]
@@ -115,3 +127,117 @@ def test_a_vector_does_not_depend_on_its_batch_mates(batch):
 def test_a_model_in_eight_bits_can_be_built_anew(batch):
     model = ElmoModel(ElmoConfig(**SIZES, int8_weights=True)).eval()
     assert all(torch.isfinite(layer).all() for layer in layers(model, batch))
+
+
+WORDS = ["<S>", "</S>", "<UNK>", *(f"word{number}" for number in range(997))]
+LINES = ["word1 word20 .", "word3", "word996 is not word5 , word7 word8"]
+
+
+def new_language_model(**changes):
+    torch.manual_seed(0)
+    model = ElmoForPreTraining(ElmoConfig(**{**SIZES, "vocab_size": len(WORDS), "dropout": 0.0, **changes})).eval()
+    torch.nn.init.normal_(model.softmax.bias)
+    return model, ElmoTokenizer("whitespace", word_vocabulary=WORDS)
+
+
+def with_a_softmax_of_floats(model):
+    """The same biLM in eight bits, the softmax as the float layer that its eight bits stand for."""
+    other = copy.deepcopy(model)
+    other.softmax = nn.Linear(*reversed(model.softmax.weight_int8.shape))
+    other.softmax.load_state_dict({"weight": dense_weight(model.softmax), "bias": model.softmax.bias})
+    return other.requires_grad_(False)
+
+
+def size_of_save(model, folder):
+    model.save_pretrained(folder)
+    return (folder / "model.safetensors").stat().st_size
+
+
+def test_the_softmax_goes_into_eight_bits_too(tmp_path):
+    model, tokenizer = new_language_model()
+    before = perplexity(model, tokenizer, LINES).perplexity
+    floats, halves = (
+        size_of_save(one, tmp_path / name) for name, one in (("f", model), ("h", copy.deepcopy(model).half()))
+    )
+    model.quantize()
+    assert size_of_save(model, tmp_path / "i") < 0.7 * halves < 0.4 * floats
+    assert perplexity(model, tokenizer, LINES).perplexity == pytest.approx(before, rel=0.02)
+    assert not [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+
+
+def test_a_language_model_in_eight_bits_is_what_its_floats_are(monkeypatch):
+    """Scores, substitutes, losses over all words and over words drawn; also where the floats are made in parts."""
+    model, tokenizer = new_language_model(num_sampled=50)
+    model.quantize()
+    floats = with_a_softmax_of_floats(model)
+    monkeypatch.setattr(int8_elmo, "FLOATS_AT_ONCE", 100 * SIZES["projection_size"])
+    scorers = ElmoScorer(model, tokenizer), ElmoScorer(floats, tokenizer)
+    for one, other in zip(*(scorer.score(LINES) for scorer in scorers), strict=True):
+        assert np.allclose(one.forward, other.forward, atol=1e-5) and np.allclose(
+            one.backward, other.backward, atol=1e-5
+        )
+    found, expected = (scorer.substitutes(LINES[2], 3, k=5) for scorer in scorers)
+    assert [one.word for one in found] == [one.word for one in expected]
+    batch = tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True)
+    for training in (False, True):
+        losses = []
+        for one in (model, floats):
+            torch.manual_seed(1)
+            with torch.no_grad():
+                losses.append(one.train(training)(**batch, return_logits=True))
+        assert losses[0].loss.item() == pytest.approx(losses[1].loss.item(), rel=1e-5)
+        assert torch.allclose(losses[0].forward_logits, losses[1].forward_logits, atol=1e-5)
+
+
+LOADED = """
+import torch
+from transformers import AutoModelForPreTraining, AutoTokenizer
+model = AutoModelForPreTraining.from_pretrained(folder, trust_remote_code=True)
+ids = torch.load(folder + "/ids.pt")
+print(type(model).__module__.split(".")[0], model.softmax.weight_int8.dtype, float(model(**ids).loss))
+"""
+
+
+def test_a_language_model_in_eight_bits_is_saved_and_loaded_with_and_without_the_package(tmp_path):
+    model, tokenizer = new_language_model()
+    model.quantize()
+    model.save_pretrained(tmp_path)
+    batch = dict(tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True))
+    expected = float(model(**batch).loss)
+    assert float(ElmoForPreTraining.from_pretrained(tmp_path)(**batch).loss) == pytest.approx(expected, rel=1e-6)
+    torch.save(batch, tmp_path / "ids.pt")
+    found = run_python(LOADED, {"HF_HOME": str(tmp_path / "home")}, folder=str(tmp_path)).split()
+    assert found[:2] == ["transformers_modules", "torch.int8"]
+    assert float(found[2]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_eight_bits_cannot_do_is_refused(tmp_path):
+    model, tokenizer = new_language_model()
+    model.quantize()
+    batch = tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True)
+    with pytest.raises(ValueError, match="in eight bits does not train; accepted is the model that it was"):
+        model.train()(**batch)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("word1 word2\n" * 100, encoding="utf-8")
+    for more in ({}, {"new_vocab": True}):
+        settings = Settings(tmp_path / "out", [str(tmp_path / "text.txt")], start=str(tmp_path / "model"), **more)
+        with pytest.raises(ValueError, match="weights in eight bits, which do not train"):
+            pretrain(settings, say=lambda line: None)
+    with pytest.raises(ValueError, match="weights in eight bits; accepted is the float model"):
+        export(tmp_path / "model", tmp_path / "exported")
+    body = new_model()
+    body.quantize()
+    body.save_pretrained(tmp_path / "body")
+    config = ElmoConfig.from_pretrained(tmp_path / "body", vocab_size=len(WORDS))
+    with pytest.raises(ValueError, match=r"softmax\.weight_int8 is not among them"):
+        ElmoForPreTraining.from_pretrained(tmp_path / "body", config=config)
+
+
+def test_a_head_trains_on_a_bilm_in_eight_bits(batch):
+    torch.manual_seed(0)
+    model = ElmoForTokenClassification(ElmoConfig(**SIZES, num_labels=3))
+    model.quantize()
+    labels = torch.zeros(batch["input_ids"].shape[:2], dtype=torch.long)
+    model.train()(**batch, labels=labels).loss.backward()
+    assert model.classifier.weight.grad.abs().sum() > 0
