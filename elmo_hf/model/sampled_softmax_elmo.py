@@ -58,7 +58,8 @@ def log_expected_counts(words: torch.Tensor, vocabulary: int, tries: int) -> tor
 
 def full_nll(rows: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Sum of the negative log likelihoods of `targets` (N,) over all words: rows (N, P), weight (V, P), bias (V,)."""
-    return _Nll.apply(rows, weight, bias, None, targets, None, torch.is_grad_enabled())
+    # Under autocast a plain loop gives rows of another type.
+    return _Nll.apply(rows.to(weight.dtype), weight, bias, None, targets, None, torch.is_grad_enabled())
 
 
 def sampled_nll(
@@ -77,6 +78,7 @@ def sampled_nll(
         weights, biases: those of the targets (N, P), (N,) and of the words drawn (n, P), (n,).
         corrections: the log of their expected counts, (N,) and (n,).
     """
+    rows = rows.to(weights[0].dtype)
     own = (rows * weights[0]).sum(-1).float() + biases[0] - corrections[0]
     # Where a word drawn is the target itself, it does not count a second time.
     places = torch.searchsorted(words, targets).clamp_(max=len(words) - 1)

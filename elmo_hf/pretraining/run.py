@@ -13,6 +13,7 @@ from transformers import TrainingArguments, set_seed
 from transformers.integrations import get_available_reporting_integrations
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.fast_engine_elmo import engine_of
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.model_card_elmo import model_card
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
@@ -27,6 +28,7 @@ from elmo_hf.pretraining.run_folder import RunFolder
 from elmo_hf.pretraining.settings import Settings
 from elmo_hf.pretraining.source import about_splitting, check_files, text_of_run
 from elmo_hf.pretraining.starting import (
+    check_trainable,
     config_of_size,
     new_model,
     trained_model,
@@ -88,10 +90,16 @@ def pretrain(settings: Settings, say: Say = print) -> dict[str, float]:
 def _check_what_is_there(settings: Settings):
     """All that can be known to be wrong before the text is read."""
     check_files(settings)
+    if settings.bf16 and engine_of("auto") != "reference":
+        raise ValueError(
+            "--bf16 changes nothing in the packed engine, which computes in float32; accepted with it is the variable "
+            "ELMO_HF_ENGINE=reference."
+        )
     if settings.start is None:
         config_of_size(settings.size)
     else:
         base_tokenizer(settings)
+        check_trainable(settings.start)
     if settings.vocabulary is not None:
         _ = ElmoTokenizer(word_vocabulary=read_word_vocabulary(settings.vocabulary)).word_lines
     at_hand = get_available_reporting_integrations()

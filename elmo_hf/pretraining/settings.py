@@ -153,7 +153,9 @@ class Settings:
         least=0,
         shown="10, or 1 for adamw",
     )
-    bf16: bool = option(False, "Mixed precision.", LEARNING)
+    bf16: bool = option(
+        False, "Mixed precision, with ELMO_HF_ENGINE=reference only: the packed engine computes in float32.", LEARNING
+    )
     seed: int = option(0, "Of the weights, the order of sentences and all that is drawn.", LEARNING)
     fresh_starts: bool | None = option(
         None,

@@ -258,6 +258,26 @@ def test_labels_of_narrow_types_are_the_same_words(dtype, sampled):
     assert torch.equal(model(**given, labels=batch["labels"].to(dtype)).loss, expected)
 
 
+@pytest.mark.parametrize("num_sampled", [None, 4])
+@pytest.mark.parametrize("engine", ["packed", "reference"])
+def test_it_trains_under_autocast(engine, num_sampled):
+    """The packed engine computes as ever; the plain loop gives the softmax rows in fewer bits."""
+    model = small(num_sampled=num_sampled).float()
+    model.set_engine(engine)
+    batch, losses, gradients = window(model.config, 1), [], []
+    for enabled in (False, True):
+        model.zero_grad()
+        torch.manual_seed(0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss = model(**batch).loss
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(model.softmax.bias.grad)
+    assert losses[1] == pytest.approx(losses[0], rel=0 if engine == "packed" else 0.02)
+    assert (losses[0] == losses[1]) == (engine == "packed")
+    assert torch.allclose(*gradients, atol=0.02)
+
+
 def test_remote_code_trains_and_saves_again(tmp_path):
     model = small(num_sampled=4).float()
     model.save_pretrained(tmp_path / "model")

@@ -173,7 +173,7 @@ def test_it_goes_on_from_the_checkpoint_before_a_damaged_one(again, uninterrupte
     assert all(torch.equal(expected[name], made[name]) for name in expected)
 
 
-def test_another_run_is_refused(text, again):
+def test_another_run_is_refused(text, again, monkeypatch):
     run, folder = again
     kept = folder.with_name("run.run")
     before = everything(folder)
@@ -191,7 +191,10 @@ def test_another_run_is_refused(text, again):
     assert "schedule 'constant', and this is 'linear'" in refused(schedule="linear")
     assert "warmup_steps 0, and this is 3" in refused(warmup_steps=3)
     assert "max_grad_norm 10.0, and this is 1" in refused(max_grad_norm=1)
-    assert "bf16 False, and this is True" in refused(bf16=True)
+    assert "--bf16 changes nothing in the packed engine" in refused(bf16=True)
+    with monkeypatch.context() as patched:
+        patched.setenv("ELMO_HF_ENGINE", "reference")
+        assert "bf16 False, and this is True" in refused(bf16=True)
     assert "vocabulary is another one" in refused(max_size=10)
     (text / "other.txt").write_text("one more line of text")
     assert "text is another one" in refused(files=[str(text / "*.txt")])
