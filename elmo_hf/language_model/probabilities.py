@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 TOKENS_AT_ONCE = 2048
 # Logits that exist at one time: more than fit near a processor are slower to compute. But a large vocabulary's weights
 # should not be fetched for a row or two: 32 rows of 800,000 words are 0.1 GB.
-LOGITS_AT_ONCE = 2**22
+LOGITS_AT_ONCE = 2**20
 ROWS_AT_LEAST = 32
 NEEDED = (
     "accepted is an ElmoForPreTraining, as training it makes one, or `elmo-hf convert` with --vocabulary and --softmax"
