@@ -39,6 +39,7 @@ LEAST_RATE, RATE_SPAN = 1_000, 60.0  # bytes a second, seconds
 TOTAL_TIME = 12 * 3600.0
 LARGEST = 64 << 30  # where the server does not say how much will come
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/|(?=[^/]))")  # Path("http://x") keeps only one slash
+SERVER = re.compile(r"(\[[^]@]*\]|[^][:@]*)(:[0-9]*)?")
 PAUSES = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
 PASSING_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 CHUNK = 1 << 16
@@ -101,8 +102,13 @@ def shown(source: str | os.PathLike) -> str:
     scheme = SCHEME.match(text)
     if not scheme:
         return text
-    server, slash, path = re.split(r"[?#]", text[scheme.end() :], maxsplit=1)[0].partition("/")
-    return f"{scheme[1]}://{server.rpartition('@')[2]}{slash}{path}"
+    kept, *rest = re.split(r"[?#]", text[scheme.end() :], maxsplit=1)
+    server, slash, path = kept.partition("/")
+    server = server.rpartition("@")[2]
+    # A password with one of these signs in it looks like a server with a port.
+    if not SERVER.fullmatch(server) or not slash and "@" in "".join(rest):
+        return f"{scheme[1]}://..."
+    return f"{scheme[1]}://{server}{slash}{path}"
 
 
 def _address(source: str | os.PathLike) -> str | None:

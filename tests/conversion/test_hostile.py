@@ -98,6 +98,14 @@ def test_what_is_shown_of_a_source(source, seen):
     assert shown(source) == seen
 
 
+@pytest.mark.parametrize("sign", "/?#[")
+def test_passwords_that_break_an_address_are_not_shown(sign):
+    for address in (f"https://user:sec{sign}ret@host/x", f"https://user:sec{sign}ret"):
+        with pytest.raises(SourceError) as refused:
+            fetch(address)
+        assert "sec" not in str(refused.value) and "https://" in str(refused.value)
+
+
 @pytest.mark.parametrize("address", ["ftp://u:secret@host/x", "http://u:secret@/x", "http://u:secret@host:port/x"])
 def test_messages_about_bad_addresses_show_no_password(address):
     with pytest.raises(SourceError) as refused:

@@ -67,6 +67,7 @@ def _broken(rng: random.Random, value: object) -> object:
     if way == 6:
         return value[..., None]
     changed = value.clone() if value.dtype == torch.bool else value.to(torch.promote_types(value.dtype, torch.int64))
+    changed = changed.contiguous()
     if changed.numel():
         changed.view(-1)[rng.randrange(changed.numel())] = rng.choice([-1, -100, -101, 0, 9, 261, 262, 2**40])
     return changed
