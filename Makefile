@@ -52,7 +52,7 @@ readme: $(INSTALLED)  ## Run what the README shows and write what it prints
 
 wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms (downloads the compiler, 90 MB)
 	$(BIN)/pip install --quiet ziglang
-	$(BIN)/python -m elmo_hf.native.build
+	$(BIN)/python elmo_hf/native/build.py
 	$(BIN)/python -m build --wheel
 	cd elmo_hf/native && rm -f *.so *.dylib *.dll libraries.json
 

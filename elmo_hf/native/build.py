@@ -1,6 +1,6 @@
 """Builds the library: for this machine with its own compiler, or for all platforms of a wheel.
 
-python -m elmo_hf.native.build    # all platforms, with ziglang from PyPI
+python elmo_hf/native/build.py    # all platforms, with ziglang from PyPI
 """
 
 import hashlib
@@ -70,16 +70,17 @@ def for_this_machine() -> Path | None:
 
 
 def for_all_platforms(folder: Path = HERE):
-    """All libraries of a wheel, and the list of their checksums."""
+    """All libraries of a wheel, and the list of their checksums; nothing if one of them cannot be built."""
     sums = {}
-    for target, (triple, processor) in TARGETS.items():
-        path = folder / file_name(target)
-        options = ["-target", triple, f"-mcpu={processor}", "-s", *([] if "windows" in target else ["-fPIC"])]
-        _run([sys.executable, "-m", "ziglang", "cc", *options, *FLAGS, "-w", "-o", str(path), str(SOURCE)])
-        sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        for left in (path.with_suffix(".pdb"), path.with_suffix(".lib")):
-            left.unlink(missing_ok=True)
-        print(f"{path.name}: {path.stat().st_size:,} bytes")
+    with tempfile.TemporaryDirectory() as made:  # the compiler leaves more than libraries beside them
+        for target, (triple, processor) in TARGETS.items():
+            path = Path(made) / file_name(target)
+            options = ["-target", triple, f"-mcpu={processor}", "-s", *([] if "windows" in target else ["-fPIC"])]
+            _run([sys.executable, "-m", "ziglang", "cc", *options, *FLAGS, "-w", "-o", str(path), str(SOURCE)])
+            sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            print(f"{path.name}: {path.stat().st_size:,} bytes", flush=True)
+        for name in sums:
+            shutil.copy(Path(made) / name, folder / name)
     (folder / "libraries.json").write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
 

@@ -44,7 +44,7 @@ def find() -> Library | None:
         return None
     try:
         return _packaged() if MANIFEST.exists() else _built()
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         warnings.warn(
             f"The native loop is not used: {error} Vectors stay the same, computing takes longer.",
             RuntimeWarning,
@@ -105,4 +105,7 @@ def _loaded(path: Path, expected: str, name: str) -> Library:
         raise ValueError(f"{path} is missing.")
     if hashlib.sha256(content).hexdigest() != expected:
         raise ValueError(f"{path} is not the file that was built (its checksum differs).")
-    return Library(path, name)
+    try:
+        return Library(path, name)
+    except (OSError, AttributeError) as error:
+        raise ValueError(f"{path} cannot be loaded ({error}).") from None

@@ -280,7 +280,34 @@ def test_a_damaged_library_is_named_once(damage, wheel, batch):
         assert_equal_to_reference(model, batch)
     messages = [str(one.message) for one in caught if one.category is RuntimeWarning]
     assert len(messages) == 1 and messages[0].startswith("The native loop is not used: ")
+    assert str(wheel) in messages[0] and ". Vectors stay the same" in messages[0]
     assert "native" not in model.engine
+
+
+def test_a_wheel_has_all_libraries_or_none(tmp_path, monkeypatch):
+    def compiles(command):
+        made = Path(command[command.index("-o") + 1])
+        made.write_text(made.name)
+        (made.parent / "elmo_lstm.lib").touch()
+
+    monkeypatch.setattr(build, "_run", compiles)
+    build.for_all_platforms(tmp_path)
+    sums = json.loads((tmp_path / "libraries.json").read_text())
+    assert set(sums) == {build.file_name(target) for target in build.TARGETS}
+    assert {path.name for path in tmp_path.iterdir()} == {*sums, "libraries.json"}
+    assert all(hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == sums[name] for name in sums)
+
+    def fails_for_one(command):
+        compiles(command)
+        if "windows" in str(command):
+            raise OSError("no such platform")
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setattr(build, "_run", fails_for_one)
+    with pytest.raises(OSError, match="no such platform"):
+        build.for_all_platforms(empty)
+    assert not [*empty.iterdir()]
 
 
 def test_processors_without_a_library(wheel, monkeypatch):
