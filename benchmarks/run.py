@@ -68,6 +68,9 @@ def main(
     program: Annotated[list[str] | None, typer.Option(help="bilm, elmo_hf ...; several times for several.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="In place of the plan's number of rounds.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="For each program; else as many as processors.")] = None,
+    processor_time: Annotated[
+        bool, typer.Option("--processor-time", help="Processors' seconds, not the clock's: beside other work.")
+    ] = False,
     text_file: Annotated[
         Path | None, typer.Option(help="Other text: a sentence a line, words between spaces, in document order.")
     ] = None,
@@ -80,7 +83,7 @@ def main(
         for environment in dict.fromkeys(p.environment for p in chosen if p.environment):
             set_up(environment, typer.echo)
         plan = QUICK if quick else FULL
-        run = Run(chosen, plan, rounds or plan.rounds, threads or _processors(), text_file)
+        run = Run(chosen, plan, rounds or plan.rounds, threads or _processors(), text_file, processor_time)
         lines = []
         for one in size or SIZES:
             lines += run.measure(one)
@@ -106,8 +109,17 @@ def _processors() -> int:
 class Run:
     """One benchmark run: the text, the programs, and what came out."""
 
-    def __init__(self, programs: list[Program], plan: Plan, rounds: int, threads: int, text_file: Path | None):
+    def __init__(
+        self,
+        programs: list[Program],
+        plan: Plan,
+        rounds: int,
+        threads: int,
+        text_file: Path | None,
+        processor_time: bool = False,
+    ):
         self.programs, self.plan, self.rounds, self.threads = programs, plan, rounds, threads
+        self.processor_time = processor_time
         self.text = text.read(text_file) if text_file else text.sentences()
         self.text_name = text_file.name if text_file else "Python's language reference and standard library docstrings"
         self.versions: dict[str, str] = {}
@@ -143,6 +155,7 @@ class Run:
             "converted": str(folder / "converted"),
             "max_characters": 50,
             "threads": self.threads,
+            "processor_time": self.processor_time,
         }
 
     def _start_all(self, stack: ExitStack, size: str, settings: dict) -> list[Worker]:
@@ -207,7 +220,7 @@ class Run:
         mean = sum(map(len, self.text)) / len(self.text)
         lines = [
             f"{date.today()}. {report.machine()}; {self.threads} threads for each program; {self.rounds} rounds, "
-            f"{self.plan.starts} starts.",
+            f"{self.plan.starts} starts{'; tokens/s are by processor seconds' if self.processor_time else ''}.",
             "",
             f"Programs: {'; '.join(dict.fromkeys(self.versions.values()))}.",
             "",
