@@ -27,12 +27,12 @@ class WordCache:
 
     def vectors(self, words: list[bytes], encode: Callable[[list[bytes]], torch.Tensor]) -> torch.Tensor:
         """Distinct words -> (words, P); `encode` makes those that are not here."""
-        if not self.capacity:
+        if not self.capacity or not words:
             return encode(words)
         with lock:
             slots = [*map(self._slots.get, words)]
             missing = [number for number, slot in enumerate(slots) if slot is None]
-            if not missing and slots:
+            if not missing:
                 return self._store[slots]
             known = [number for number, slot in enumerate(slots) if slot is not None]
             found = self._store[[slots[number] for number in known]] if known else None
