@@ -34,6 +34,7 @@ from transformers.utils import logging
 from elmo_hf import (
     ElmoForTokenClassification,
     ElmoTokenizer,
+    SentenceCache,
     encode_words,
     entity_metrics,
     label_names,
@@ -42,6 +43,9 @@ from elmo_hf import (
     read_word_vectors,
 )
 from elmo_hf.bundled import find_model
+
+# What frozen biLMs have made of sentences: of one kind of input, epochs and seeds after the first do not read again.
+READ = SentenceCache(megabytes=1000)
 
 
 class Data(NamedTuple):
@@ -182,6 +186,8 @@ def run(
         model = ElmoForTokenClassification.from_pretrained(name, **numbers, **options)
     if vectors is not None:
         model.set_word_vectors(vectors)
+    if options["freeze_bilm"]:
+        model.cache_sentences(READ)
     settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}
     train, test = (
         part.map(encode_words, batched=True, fn_kwargs=settings, remove_columns=part.column_names) for part in data
