@@ -186,7 +186,7 @@ def run(
         model = ElmoForTokenClassification.from_pretrained(name, **numbers, **options)
     if vectors is not None:
         model.set_word_vectors(vectors)
-    if options["freeze_bilm"]:
+    if options.get("freeze_bilm", True):  # as heads have it
         model.cache_sentences(READ)
     settings = {"tokenizer": tokenizer, "label2id": model.config.label2id}
     train, test = (
