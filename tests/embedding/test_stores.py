@@ -13,9 +13,10 @@ import pytest
 import torch
 from golden_files import BATCH_SIZE, GOLDEN
 from killed import killed
+from safetensors.torch import load_file
 
 from elmo_hf import ElmoEmbedder, SentenceSource, embed_corpus, open_store
-from elmo_hf.embedding import corpus, parts
+from elmo_hf.embedding import corpus, parts, safetensors_parts
 from elmo_hf.embedding.making import PartMaker
 
 FOLDERS = ("safetensors", "parquet")
@@ -241,6 +242,15 @@ def test_what_a_library_says_of_a_full_disk_is_told_in_a_sentence(format, embedd
     assert "with more room the same command goes on" in str(corpus.explain(error.value, tmp_path / "store"))
     assert list(contents(tmp_path / "store")) == ["store.json"]
     assert embed_corpus(embedder, sentences, tmp_path / "store", **settings).finished
+
+
+def test_no_library_makes_files_of_its_own_beside_a_part(tmp_path):
+    """After a kill nobody would take them away."""
+    path = tmp_path / "numbers"
+    path.touch()
+    here = path.stat().st_ino
+    safetensors_parts.save_tensors({"numbers": torch.arange(5)}, path)
+    assert path.stat().st_ino == here and load_file(path)["numbers"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_same_part_made_by_two_commands(tmp_path):
