@@ -11,14 +11,13 @@ import torch
 
 from .fast_cell_elmo import cell_
 from .fast_packing_elmo import Packing
-from .fast_products_elmo import Linear, linear_once, product_kept
+from .fast_products_elmo import Linear, product_kept
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
 
 # Packed x (N, P), h (B, P) and c (B, H) of one direction.
 Packed = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-Cell = Callable[[torch.Tensor, torch.Tensor, float | None], torch.Tensor]
 
 
 def run_layer(layer: "ElmoLstmLayer", packing: Packing, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> Packed:
@@ -53,13 +52,6 @@ class LayerProducts:
         return cls(*products[:2], project, gate_bias(layer.bias), layer.cell_clip, layer.projection_clip)
 
     @classmethod
-    def once(
-        cls, weights: Sequence[torch.Tensor | None], cell_clip: float | None, projection_clip: float | None
-    ) -> "LayerProducts":
-        """For this call only: weights of input, state, bias, and projection or None."""
-        return cls.of(linear_once, weights, cell_clip, projection_clip)
-
-    @classmethod
     def of(
         cls,
         product: Callable[[torch.Tensor], Linear],
@@ -67,7 +59,7 @@ class LayerProducts:
         cell_clip: float | None,
         projection_clip: float | None,
     ) -> "LayerProducts":
-        """The same with each product as `product` makes it of its weight."""
+        """The same for weights of input, state, bias, and projection or None, each product as `product` makes it."""
         of_input, of_state, bias, of_cell = weights
         project = None if of_cell is None else product(of_cell)
         return cls(product(of_input), product(of_state), project, gate_bias(bias), cell_clip, projection_clip)
@@ -79,13 +71,10 @@ def through_time(
     x: torch.Tensor,
     h: torch.Tensor,
     c: torch.Tensor,
-    kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None,
-    cell: Cell = cell_,
 ) -> Packed:
     """Packed inputs (N, P) and sorted states (B, P), (B, H) -> packed outputs (N, P) and the last states.
 
-    The cell works in float32 at least, whatever the weights are. `kept` receives, for a backward pass, every step's
-    gates (n, 4H) and cell (n, H), both as `cell_` leaves them; `cell` is what stands for that function.
+    The cell works in float32 at least, whatever the weights are.
     """
     if not packing.sizes:
         return torch.zeros_like(x), h.clone(), c.clone()
@@ -97,10 +86,8 @@ def through_time(
         for of_input in from_input:
             size = of_input.shape[0]
             gates = products.from_state.add_to(of_input, y[:size]).to(inner)
-            m = cell(gates, state[:size], products.cell_clip).to(x.dtype)
+            m = cell_(gates, state[:size], products.cell_clip).to(x.dtype)
             y = m if products.project is None else products.project.clipped(m, products.projection_clip)
             outputs.append(y)
-            if kept is not None:
-                kept.append((gates, state[:size].clone()))
     y = torch.cat(outputs)
     return y, packing.last_outputs(y, h), (state * -0.5).to(c.dtype)

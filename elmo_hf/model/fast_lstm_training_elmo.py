@@ -7,78 +7,134 @@ operation, and each weight's gradient is one product after the loop. Kept until 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.autograd.function import once_differentiable
 
 from .fast_cell_elmo import cell_, cell_backward_
-from .fast_lstm_elmo import LayerProducts, Packed, through_time
+from .fast_lstm_elmo import Packed, gate_bias
 from .fast_native_elmo import NativeCell
 from .fast_packing_elmo import Packing
 from .fast_products_elmo import linear_once, multiply, weight_gradient
+from .fast_threads_elmo import side_by_side_in_torch
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
 
-Tensors = tuple[torch.Tensor | None, ...]
+# Multiplications of one step from which on a thread for each direction is faster.
+ENOUGH_FOR_THREADS = 2**21
+# What one direction brings: x, h, c and the four weights, the last of which may be none.
+GROUP = 7
+Clips = tuple[float | None, float | None]
 
 
-def run_layer_trained(
-    layer: "ElmoLstmLayer", packing: Packing, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor
-) -> Packed:
-    """As `run_layer`, with gradients to the three tensors and the four weights, of which the last may be None."""
-    weights = layer.weight_input, layer.weight_recurrent, layer.bias, layer.weight_projection
-    return _LayerThroughTime.apply(packing, (layer.cell_clip, layer.projection_clip), x, h, c, *weights)
+class _Kept(NamedTuple):
+    """What the backward pass of one direction needs."""
+
+    y: torch.Tensor  # (N, P)
+    joined: torch.Tensor  # (N, 2P), each token's input and the output before it
+    gates: list[torch.Tensor]  # (n, 4H) of each step, and the cell (n, H), both as `cell_` leaves them
+    cells: list[torch.Tensor]
 
 
-class _LayerThroughTime(torch.autograd.Function):
+def run_layers_trained(
+    layers: Sequence["ElmoLstmLayer"], packing: Packing, given: Sequence[Packed]
+) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """The same layer of each direction, with gradients to what is given and to the weights."""
+    clips = [(layer.cell_clip, layer.projection_clip) for layer in layers]
+    tensors = [
+        (*one, layer.weight_input, layer.weight_recurrent, layer.bias, layer.weight_projection)
+        for layer, one in zip(layers, given, strict=True)
+    ]
+    results = _LayersThroughTime.apply(packing, clips, *[tensor for group in tensors for tensor in group])
+    return [results[first : first + 3] for first in range(0, len(results), 3)]
+
+
+class _LayersThroughTime(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        packing: Packing,
-        clips: tuple[float | None, float | None],
-        x: torch.Tensor,
-        h: torch.Tensor,
-        c: torch.Tensor,
-        *weights: torch.Tensor | None,
-    ) -> Packed:
+    def forward(ctx: Any, packing: Packing, clips: list[Clips], *tensors: torch.Tensor | None) -> Packed:
         ctx.packing, ctx.clips = packing, clips
-        kept = []
-        native = NativeCell.of(c)
-        products, cell = LayerProducts.once(weights, *clips), cell_ if native is None else native.forward
-        results = through_time(products, packing, x, h, c, kept, cell)
-        gates, cells = zip(*kept, strict=True) if kept else ((), ())
+        groups = [tensors[first : first + GROUP] for first in range(0, len(tensors), GROUP)]
+        done = _of_each(packing, groups, [partial(_forward, packing, *one) for one in zip(clips, groups, strict=True)])
         # All of it by save_for_backward: gradient checkpointing and in-place checks know only of that.
-        ctx.save_for_backward(x, h, c, *weights, results[0], *gates, *cells)
-        return results
+        kept = [(one.y, one.joined, *one.gates, *one.cells) for _, one in done]
+        ctx.save_for_backward(*tensors, *[tensor for one in kept for tensor in one])
+        return (*[tensor for results, _ in done for tensor in results],)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
-        saved, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
-        *group, y = saved[:8]
-        of_steps = saved[8:]
-        return None, None, *_backward(ctx.packing, ctx.clips, group, y, of_steps, gradients, needed)
+        saved, steps, directions = ctx.saved_tensors, len(ctx.packing.sizes), len(ctx.clips)
+        calls, groups, kept = [], [], saved[GROUP * directions :]
+        for number, clips in enumerate(ctx.clips):
+            own = slice(GROUP * number, GROUP * (number + 1))
+            groups.append(saved[own])
+            y, joined, *of_steps = kept[number * (2 + 2 * steps) :][: 2 + 2 * steps]
+            parts = _Kept(y, joined, of_steps[:steps], of_steps[steps:])
+            wanted = gradients[3 * number : 3 * (number + 1)], ctx.needs_input_grad[2:][own]
+            calls.append(partial(_backward, ctx.packing, clips, saved[own], parts, *wanted))
+        found = _of_each(ctx.packing, groups, calls)
+        return None, None, *[tensor for group in found for tensor in group]
+
+
+def _of_each(packing: Packing, groups: Sequence[Sequence[torch.Tensor | None]], calls: Sequence[partial]) -> list[Any]:
+    """What the calls for each direction return. Side by side where a step is long: products of both on all threads in
+    turn would leave the others waiting whenever one works alone.
+    """
+    weight, results = groups[0][3], [None] * len(calls)
+    work = 2 * weight.numel() * (packing.sizes[0] if packing.sizes else 0)
+    if len(calls) == 1 or weight.device.type != "cpu" or work < ENOUGH_FOR_THREADS:
+        return [call() for call in calls]
+
+    def make(number: int):
+        results[number] = calls[number]()
+
+    side_by_side_in_torch([partial(make, number) for number in range(len(calls))])
+    return results
+
+
+def _forward(
+    packing: Packing, clips: Clips, group: Sequence[torch.Tensor | None]
+) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], _Kept]:
+    """As `through_time`; input and state go into the gates in one product, whose left side the backward pass needs."""
+    x, h, c, of_input, of_state, bias, of_cell = group
+    inner, size = torch.promote_types(x.dtype, torch.float32), x.shape[1]
+    native = NativeCell.of(c)
+    cell = cell_ if native is None else native.forward
+    to_gates, bias = linear_once(torch.cat([of_input, of_state], 1)), gate_bias(bias)
+    project = None if of_cell is None else linear_once(of_cell)
+    y, joined = torch.empty_like(x), x.new_empty(len(x), 2 * size)
+    joined[:, :size] = x
+    state, before, kept = c.to(inner) * -2, h, _Kept(y, joined, [], [])
+    for start, rows in zip(packing.starts, packing.sizes, strict=True):
+        now = slice(start, start + rows)
+        joined[now, size:] = before[:rows]
+        gates = to_gates(joined[now], bias).to(inner)
+        m = cell(gates, state[:rows], clips[0]).to(x.dtype)
+        before = y[now] = m if project is None else project.clipped(m, clips[1])
+        kept.gates.append(gates)
+        kept.cells.append(state[:rows].clone())
+    return (y, packing.last_outputs(y, h), (state * -0.5).to(c.dtype)), kept
 
 
 def _backward(
     packing: Packing,
-    clips: tuple[float | None, float | None],
-    group: Tensors,
-    y: torch.Tensor,
-    of_steps: list[torch.Tensor],
-    gradients: Tensors,
+    clips: Clips,
+    group: Sequence[torch.Tensor | None],
+    kept: _Kept,
+    gradients: Sequence[torch.Tensor],
     needed: Sequence[bool],
 ) -> list[torch.Tensor | None]:
     """Gradients of the seven inputs; None for those that need none."""
-    x, h, c, weight_input, weight_recurrent, _, weight_projection = group
+    x, _, c, weight_input, weight_recurrent, _, weight_projection = group
+    y, joined, gates, cells = kept
     d_y, d_h, d_c = gradients
     if not packing.sizes:
         weights = group[3:]
         return [d_y, d_h, d_c, *(torch.zeros_like(w) if n else None for w, n in zip(weights, needed[3:], strict=True))]
-    inner = of_steps[0].dtype
-    gates, cells = of_steps[: len(packing.sizes)], of_steps[len(packing.sizes) :]
+    inner = gates[0].dtype
     to_state = linear_once(weight_recurrent.t())
     to_cell = None if weight_projection is None else linear_once(weight_projection.t())
     d_h, d_c = d_h.clone(), d_c.to(inner, copy=True)
@@ -99,29 +155,23 @@ def _backward(
         cell_backward(d_gates_now, m_now, gates[step], before, cells[step], d_m, d_c[:size], clips[0])
         d_h[:size] = to_state(d_gates_now.to(x.dtype))
     d_gates = d_gates.to(x.dtype)
-    d_weights = _weight_gradients(packing, group, y, m, d_gates, d_projected, needed[3:])
     d_x = multiply(d_gates, weight_input.t()) if needed[0] else None
-    return [d_x, d_h, d_c.to(c.dtype), *d_weights]
+    return [d_x, d_h, d_c.to(c.dtype), *_weight_gradients(joined, m.to(x.dtype), d_gates, d_projected, needed[3:])]
 
 
 def _weight_gradients(
-    packing: Packing,
-    group: Tensors,
-    y: torch.Tensor,
+    joined: torch.Tensor,
     m: torch.Tensor,
     d_gates: torch.Tensor,
     d_projected: torch.Tensor,
     needed: Sequence[bool],
 ) -> list[torch.Tensor | None]:
     """Those of weight_input, weight_recurrent, bias and weight_projection: one product each over all tokens."""
-    x, h = group[:2]
     d_input = d_recurrent = d_projection = None
     if needed[0] or needed[1]:
-        outputs = y.split(packing.sizes)
-        before = [h[: packing.sizes[0]], *(o[:size] for o, size in zip(outputs, packing.sizes[1:], strict=False))]
-        both = weight_gradient(d_gates, torch.cat([x, torch.cat(before)], 1))  # (4H, 2P)
+        both = weight_gradient(d_gates, joined)  # (4H, 2P)
         d_input, d_recurrent = (part.contiguous() for part in both.chunk(2, 1))
     d_bias = d_gates.sum(0) if needed[2] else None
     if needed[3]:
-        d_projection = weight_gradient(d_projected, m.to(x.dtype))
+        d_projection = weight_gradient(d_projected, m)
     return [d_input, d_recurrent, d_bias, d_projection]

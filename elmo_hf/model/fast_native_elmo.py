@@ -4,7 +4,6 @@ Nothing here knows where it comes from. It is compared with the loop in Python w
 if it differs; the Python loop is what there is otherwise.
 """
 
-import _thread
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from .fast_fork_elmo import lock
 from .fast_lstm_elmo import LayerProducts, Packed, gate_bias, through_time
 from .fast_packing_elmo import Packing
 from .fast_products_elmo import PlainLinear, kept
+from .fast_threads_elmo import side_by_side
 
 if TYPE_CHECKING:
     from .lstm_elmo import ElmoLstmLayer
@@ -166,7 +166,7 @@ def run_layers(
         call, result = _call(native(), arranged, (layer.cell_clip, layer.projection_clip), packing, x, h, c)
         calls.append(call)
         results.append(result)
-    _side_by_side(calls)
+    side_by_side(calls)
     return results
 
 
@@ -225,8 +225,7 @@ def _call(
     x = x.contiguous()
     h, c = (part.clone(memory_format=torch.contiguous_format) for part in (h, c))
     y, cell = torch.empty_like(x), c.shape[1]
-    block = max(TOKENS_AT_ONCE, packing.sizes[0])
-    gates, m = x.new_empty(block, 4 * cell), x.new_empty(packing.sizes[0], cell)
+    gates, m = x.new_empty(TOKENS_AT_ONCE, 4 * cell), x.new_empty(2, packing.sizes[0], cell + library.lanes)
     sizes = torch.tensor(packing.sizes, dtype=torch.int32)
     tensors = x, h, c, y, gates, m
     of_cell = 0 if weights.of_cell is None else weights.of_cell.data_ptr()
@@ -244,41 +243,11 @@ def _call(
             projection_clip,
             len(sizes),
             sizes.data_ptr(),
-            block,
+            TOKENS_AT_ONCE,
             *(tensor.data_ptr() for tensor in tensors),
         )
 
     return call, (y, h, c)
-
-
-def _side_by_side(calls: Sequence[Callable[[], None]]):
-    """All calls but the first in threads that end with them: there is nothing to forget after a fork.
-
-    A thread that comes late, because others keep the processors busy, finds its call made by this one.
-    """
-    errors = []
-
-    def make(call: Callable[[], None], begun: _thread.LockType, ended: _thread.LockType):
-        if begun.acquire(blocking=False):
-            try:
-                call()
-            except BaseException as error:
-                errors.append(error)
-            finally:
-                ended.release()
-
-    tasks = [(call, _thread.allocate_lock(), _thread.allocate_lock()) for call in calls]
-    for _, _, ended in tasks:
-        ended.acquire()
-    if torch.get_num_threads() > 1:
-        for task in tasks[1:]:
-            _thread.start_new_thread(make, task)
-    for task in tasks:
-        make(*task)
-    for _, _, ended in tasks:
-        ended.acquire()
-    if errors:
-        raise errors[0]
 
 
 def _largest_difference(library: Native) -> float:

@@ -20,6 +20,7 @@ from .fast_fork_elmo import lock
 from .fast_int8_elmo import Int8Product
 from .fast_operators_elmo import (
     int8_can,
+    mkl_is_faster,
     onednn_can,
     pack_weight,
     packed_add,
@@ -122,15 +123,17 @@ def linear_kept(
 
 def multiply(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """The fastest `F.linear` for one product by a weight: oneDNN takes it as it lies, also transposed."""
-    if not onednn_can(weight.device, weight.dtype) or not len(x):
-        return F.linear(x, weight, bias)
+    if not len(x) or mkl_is_faster(weight.device, weight.dtype) or not onednn_can(weight.device, weight.dtype):
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x, weight, bias)
     return packed_linear(in_few_shapes(x), weight, bias)[: len(x)]
 
 
 def weight_gradient(d_y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """`d_y.T @ x` over all rows (N, out), (N, in)."""
-    if not onednn_can(x.device, x.dtype) or not len(x):
-        return d_y.t() @ x
+    if not len(x) or mkl_is_faster(x.device, x.dtype) or not onednn_can(x.device, x.dtype):
+        with torch.autocast(x.device.type, enabled=False):
+            return d_y.t() @ x
     d_y, x = in_few_shapes(d_y), in_few_shapes(x)
     # The narrower one is written anew in the order of a product's left side; the other one stays as it lies.
     if d_y.shape[1] <= x.shape[1]:

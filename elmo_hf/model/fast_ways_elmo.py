@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from .fast_engine_elmo import packs
 from .fast_lstm_elmo import Packed, run_layer
-from .fast_lstm_training_elmo import run_layer_trained
+from .fast_lstm_training_elmo import run_layers_trained
 from .fast_native_elmo import native_can, run_layers
 from .fast_packing_elmo import Packing
 from .fast_products_elmo import forget, kept
@@ -171,9 +171,10 @@ def _run_stacks(
         given, rows = [*zip(xs, hs, cs, strict=True)], packing.shape[0]
         if not trains and all(native_can(layer, x, rows) for layer, x in zip(layers, xs, strict=True)):
             results = run_layers(layers, packing, given)
+        elif trains:
+            results = _run_trained(layers, packing, given)
         else:
-            run = _run_trained if trains else run_layer
-            results = [run(layer, packing, *one) for layer, one in zip(layers, given, strict=True)]
+            results = [run_layer(layer, packing, *one) for layer, one in zip(layers, given, strict=True)]
         xs = [y + x if layer.skip else y for layer, x, (y, _, _) in zip(layers, xs, results, strict=True)]
         outputs.append(xs)
         _, hs, cs = zip(*results, strict=True)
@@ -181,13 +182,12 @@ def _run_stacks(
     return outputs, tuple(states)
 
 
-def _run_trained(
-    layer: "ElmoLstmLayer", packing: Packing, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor
-) -> Packed:
-    forget(layer)
-    if layer.gradient_checkpointing and layer.training:
-        return layer._gradient_checkpointing_func(run_layer_trained, layer, packing, x, h, c)
-    return run_layer_trained(layer, packing, x, h, c)
+def _run_trained(layers: Sequence["ElmoLstmLayer"], packing: Packing, given: Sequence[Packed]) -> Sequence[Packed]:
+    for layer in layers:
+        forget(layer)
+    if layers[0].gradient_checkpointing and layers[0].training:
+        return layers[0]._gradient_checkpointing_func(run_layers_trained, layers, packing, given)
+    return run_layers_trained(layers, packing, given)
 
 
 # -- the mix

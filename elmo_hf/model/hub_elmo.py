@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from .fast_fork_elmo import settle  # noqa: F401
     from .fast_int8_elmo import Int8Product  # noqa: F401
     from .fast_lstm_elmo import run_layer  # noqa: F401
-    from .fast_lstm_training_elmo import run_layer_trained  # noqa: F401
+    from .fast_lstm_training_elmo import run_layers_trained  # noqa: F401
     from .fast_native_elmo import set_native  # noqa: F401
     from .fast_operators_elmo import onednn_can  # noqa: F401
     from .fast_packing_elmo import Packing  # noqa: F401
     from .fast_products_elmo import linear_kept  # noqa: F401
+    from .fast_threads_elmo import side_by_side  # noqa: F401
     from .fast_ways_elmo import WAYS  # noqa: F401
     from .fast_word_cache_elmo import WordCache  # noqa: F401
     from .fast_words_elmo import distinct_words  # noqa: F401

@@ -80,6 +80,13 @@ INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
 INLINE vec tangent(vec x) { return 2.0f / (1.0f + exponential(-2.0f * x)) - 1.0f; }
 
+/* sigmoid(x) tanh(y) with one division, which takes as long as all the rest. The divisor is infinite only where the
+   product is none: tanh(-20) is -1 already. */
+INLINE vec sigmoid_tangent(vec x, vec y) {
+    vec power = exponential(at_most(-2.0f * y, 40.0f));
+    return (1.0f - power) / ((1.0f + exponential(-x)) * (1.0f + power));
+}
+
 /* sums[rows][4] += a[rows][depth] times a panel (depth, 4, LANES) of weights.
    A function of its own for each number of rows: inside of a longer one compilers run out of registers for the sums. */
 #define MULTIPLY(rows)                                                                                                \
@@ -126,36 +133,48 @@ typedef struct {
     float cell_clip, projection_clip;   /* below 0: none */
 } Layer;
 
-/* The input half of the gates of LANES units: gates (rows, 4, LANES) = bias + x times the panel.
+/* Rows of H numbers begin LANES later than they would: multiples of 4 kB share a few places of the nearest cache. */
+INLINE size_t spread(const Layer *layer) { return (size_t)layer->cell + LANES; }
 
-   A block's gates lie as (H / LANES, tokens, 4, LANES): what is written and read together is side by side. Rows of all
-   gates would begin at multiples of 4 kB, for which a cache near the processor has few places. */
-INLINE void input_rows(const int rows, const Layer *layer, int unit, const float *x, float *gates) {
+/* The input half of the gates of LANES units, bias + x times the panel. */
+INLINE void from_input(const int rows, const Layer *layer, int unit, const float *x, vec sums[ROWS][4]) {
     const size_t cell = layer->cell, size = layer->projection;
-    vec sums[ROWS][4];
     for (int g = 0; g < 4; g++) {
         vec bias = load(layer->bias + g * cell + unit);
         for (int r = 0; r < rows; r++) sums[r][g] = bias;
     }
     multiply(rows, sums, x, size, layer->of_input + (size_t)unit * size * 4, (int)size);
+}
+
+/* The same for a block of tokens: gates (rows, 4, LANES).
+
+   A block's gates lie as (H / LANES, tokens, 4, LANES): what is written and read together is side by side. Rows of all
+   gates would begin at multiples of 4 kB, for which a cache near the processor has few places. */
+INLINE void input_rows(const int rows, const Layer *layer, int unit, const float *x, float *gates) {
+    vec sums[ROWS][4];
+    from_input(rows, layer, unit, x, sums);
     for (int r = 0; r < rows; r++)
         for (int g = 0; g < 4; g++) store(gates + (r * 4 + g) * LANES, sums[r][g]);
 }
 
-/* One step of LANES units: gates of the input half -> c in place, and m. */
-INLINE void cell_rows(const int rows, const Layer *layer, int unit, const float *gates, const float *h, float *c,
-                      float *m) {
-    const size_t cell = layer->cell, size = layer->projection;
+/* One step of LANES units: the gates' input half, or x where it is not computed yet -> c in place, and m. */
+INLINE void cell_rows(const int rows, const Layer *layer, int unit, const float *gates, const float *x, const float *h,
+                      float *c, float *m) {
+    const size_t size = layer->projection;
     vec sums[ROWS][4];
-    for (int r = 0; r < rows; r++)
-        for (int g = 0; g < 4; g++) sums[r][g] = load(gates + (r * 4 + g) * LANES);
+    if (gates) {
+        for (int r = 0; r < rows; r++)
+            for (int g = 0; g < 4; g++) sums[r][g] = load(gates + (r * 4 + g) * LANES);
+    } else {
+        from_input(rows, layer, unit, x, sums);
+    }
     multiply(rows, sums, h, size, layer->of_state + (size_t)unit * size * 4, (int)size);
     for (int r = 0; r < rows; r++) {
-        float *state = c + r * cell + unit;
-        vec new = sigmoid(sums[r][2]) * load(state) + sigmoid(sums[r][0]) * tangent(sums[r][1]);
+        float *state = c + r * spread(layer) + unit;
+        vec new = sigmoid(sums[r][2]) * load(state) + sigmoid_tangent(sums[r][0], sums[r][1]);
         if (layer->cell_clip >= 0) new = clipped(new, layer->cell_clip);
         store(state, new);
-        store(m + r * cell + unit, sigmoid(sums[r][3]) * tangent(new));
+        store(m + r * spread(layer) + unit, sigmoid_tangent(sums[r][3], new));
     }
 }
 
@@ -175,7 +194,7 @@ INLINE void projection_rows(const int rows, const Layer *layer, int first, int u
         for (int g = 0; g < 4; g++) sums[r][g] = load(outputs + g * LANES);
     }
     const float *panel = layer->of_cell + (size_t)first * layer->cell + (size_t)unit * 4 * LANES;
-    multiply(rows, sums, m + unit, layer->cell, panel, depth);
+    multiply(rows, sums, m + unit, spread(layer), panel, depth);
     for (int r = 0; r < rows; r++) {
         for (int g = 0; g < 4; g++)
             store(outputs + g * LANES, clips ? clipped(sums[r][g], layer->projection_clip) : sums[r][g]);
@@ -199,16 +218,19 @@ INLINE void projection_rows(const int rows, const Layer *layer, int first, int u
         row += run;                                                                        \
     }
 
-/* gates: those of the step's first row in the block's first panel; the next panel begins `panel` numbers later. */
-static void step(const Layer *layer, int rows, const float *gates, size_t panel, float *h, float *c, float *m) {
-    const size_t cell = layer->cell, size = layer->projection;
+/* gates: those of the step's first row in the block's first panel, the next panel `panel` numbers later; or none. */
+static void step(const Layer *layer, int rows, const float *gates, size_t panel, const float *x, float *h, float *c,
+                 float *m) {
+    const size_t cell = spread(layer), size = layer->projection;
     for (int unit = 0; unit < layer->cell; unit += LANES) {
-        const float *of_unit = gates + unit / LANES * panel;
-#define CELL(n) cell_rows(n, layer, unit, of_unit + row * 4 * LANES, h + row * size, c + row * cell, m + row * cell)
+        const float *of_unit = gates ? gates + unit / LANES * panel : 0;
+#define CELL(n)                                                                                                       \
+    cell_rows(n, layer, unit, of_unit ? of_unit + row * 4 * LANES : 0, x + row * size, h + row * size, c + row * cell, \
+              m + row * cell)
         IN_ROWS(rows, CELL)
     }
     if (!layer->of_cell) {
-        memcpy(h, m, rows * size * sizeof(float));
+        for (int row = 0; row < rows; row++) memcpy(h + row * size, m + row * cell, size * sizeof(float));
         return;
     }
     for (int first = 0; first < layer->projection; first += 4 * LANES)
@@ -221,29 +243,37 @@ static void step(const Layer *layer, int rows, const float *gates, size_t panel,
 EXPORT int elmo_lanes(void) { return LANES; }
 
 /* h (B, P) and c (B, H) are the states before, and after the call those after each row's last token.
-   gates: room for (block, 4H), where block is at least sizes[0]; m: room for (sizes[0], H). */
+   gates: room for (block, 4H); a step of more rows than a block needs none. m: room for (2, sizes[0], H + LANES). */
 EXPORT void elmo_layer(int projection, int cell, const float *of_input, const float *bias, const float *of_state,
                        const float *of_cell, float cell_clip, float projection_clip, int steps, const int32_t *sizes,
                        int block, const float *x, float *h, float *c, float *y, float *gates, float *m) {
     const Layer layer = {projection, cell, of_input, bias, of_state, of_cell, cell_clip, projection_clip};
+    const size_t size = projection, width = spread(&layer);
+    float *states = m + sizes[0] * width; /* c with room between its rows */
+    for (int row = 0; row < sizes[0]; row++)
+        memcpy(states + row * width, c + (size_t)row * cell, cell * sizeof(float));
     for (int first = 0, after; first < steps; first = after) {
         int tokens = 0;
         for (after = first; after < steps && tokens + sizes[after] <= block; after++) tokens += sizes[after];
+        const int at_once = after <= first + 1; /* one step: both halves of its gates together */
+        if (after == first) tokens = sizes[after++];
         const size_t panel = (size_t)tokens * 4 * LANES;
-        for (int unit = 0; unit < cell; unit += LANES) {
+        for (int unit = 0; unit < cell && !at_once; unit += LANES) {
             float *of_unit = gates + unit / LANES * panel;
-#define INPUT(n) input_rows(n, &layer, unit, x + (size_t)row * projection, of_unit + row * 4 * LANES)
+#define INPUT(n) input_rows(n, &layer, unit, x + row * size, of_unit + row * 4 * LANES)
             IN_ROWS(tokens, INPUT)
         }
         const float *of_step = gates;
         for (int t = first; t < after; t++) {
-            step(&layer, sizes[t], of_step, panel, h, c, m);
-            memcpy(y, h, (size_t)sizes[t] * projection * sizeof(float));
+            step(&layer, sizes[t], at_once ? 0 : of_step, panel, x, h, states, m);
+            memcpy(y, h, sizes[t] * size * sizeof(float));
             of_step += (size_t)sizes[t] * 4 * LANES;
-            y += (size_t)sizes[t] * projection;
+            x += sizes[t] * size;
+            y += sizes[t] * size;
         }
-        x += (size_t)tokens * projection;
     }
+    for (int row = 0; row < sizes[0]; row++)
+        memcpy(c + (size_t)row * cell, states + row * width, cell * sizeof(float));
 }
 
 /* For training: one step of the cell, whose rows (4H) of gates are in the order of the weights. As fast_cell_elmo.py has it,

@@ -5,7 +5,7 @@ import os
 import sys
 
 # Names of <malloc.h>.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 KEPT, KEPT_BY_OLDER = 2**30, 2**25
 
 
@@ -13,8 +13,9 @@ def keep_freed_memory() -> bool:
     """Tells the C library to keep memory that was freed, in place of giving it back and asking for it again.
 
     Each step of training takes and frees the same tensors. glibc gives those of more than 32 MB back to the system at
-    once, which hands them out again page by page, each filled with zeros first. Returns whether it was told: elsewhere
-    than with glibc nothing happens, and what the environment says of its memory (`MALLOC_...`) stays as it is.
+    once, which hands them out again page by page, each filled with zeros first; so it does with what a thread took
+    that has ended, unless all threads take from one place. Returns whether it was told: elsewhere than with glibc
+    nothing happens, and what the environment says of its memory (`MALLOC_...`) stays as it is.
 
     Example:
 
@@ -32,4 +33,4 @@ def keep_freed_memory() -> bool:
         return False
     # Before 2.35 glibc refuses a second number of more than 32 MB.
     told = library.mallopt(M_MMAP_THRESHOLD, KEPT) or library.mallopt(M_MMAP_THRESHOLD, KEPT_BY_OLDER)
-    return bool(told and library.mallopt(M_TRIM_THRESHOLD, KEPT))
+    return bool(told and library.mallopt(M_TRIM_THRESHOLD, KEPT) and library.mallopt(M_ARENA_MAX, 1))

@@ -19,7 +19,7 @@ from torch import nn
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
-from elmo_hf.model import fast_native_elmo
+from elmo_hf.model import fast_lstm_training_elmo, fast_native_elmo, fast_threads_elmo
 from elmo_hf.model.fast_products_elmo import OneDnnLinear, _kept, _step, in_few_shapes
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
@@ -444,6 +444,46 @@ def test_an_error_in_one_direction_reaches_the_caller(two_threads, batch):
     model.set_engine("packed")
     with pytest.raises(RuntimeError):
         vectors(model, batch)
+    assert torch.get_num_threads() == 2
+
+
+def trained(model, batch, threads, autocast=False):
+    """Vectors and the gradients of all weights."""
+    torch.set_num_threads(threads)
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = model(**batch).last_hidden_state
+        found.pow(2).sum().backward()
+    return [found.detach(), *(parameter.grad.clone() for parameter in model.parameters() if parameter.requires_grad)]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_thread_for_each_direction_trains_alike(two_threads, batch, monkeypatch, autocast):
+    """With one thread the directions take turns; products by both threads may round otherwise."""
+    model, calls = new_model().train(), []
+    real = fast_threads_elmo.side_by_side
+    monkeypatch.setattr(fast_threads_elmo, "side_by_side", lambda given: calls.append(len(given)) or real(given))
+    model.set_engine("reference")
+    expected = trained(model, batch, 2)
+    model.set_engine("packed")
+    in_turn = trained(model, batch, 1)
+    monkeypatch.setattr(fast_lstm_training_elmo, "ENOUGH_FOR_THREADS", 0)
+    side_by_side = [trained(model, batch, 2, autocast) for _ in range(3)]
+    assert calls == [2] * 4 * 3  # two layers, forwards and backwards, three times
+    assert torch.get_num_threads() == 2
+    for one, plain, other, *again in zip(expected, in_turn, *side_by_side, strict=True):
+        assert torch.allclose(plain, one, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(other, one, rtol=1e-4, atol=1e-5)
+        assert all(torch.equal(other, each) for each in again)
+
+
+def test_an_error_in_a_thread_of_training_reaches_the_caller(two_threads, batch, monkeypatch):
+    monkeypatch.setattr(fast_lstm_training_elmo, "ENOUGH_FOR_THREADS", 0)
+    model = new_model().train()
+    model.bilm.backward_layers[0].bias = nn.Parameter(torch.zeros(3))
+    model.set_engine("packed")
+    with pytest.raises(RuntimeError):
+        model(**batch)
     assert torch.get_num_threads() == 2
 
 

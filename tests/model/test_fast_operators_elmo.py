@@ -1,5 +1,6 @@
 """Each private operator of torch taken away, or made to return nonsense: the reference's vectors, and one warning."""
 
+import io
 import warnings
 
 import pytest
@@ -97,6 +98,26 @@ def torn(monkeypatch, namespace, name, how):
 def test_products(name, how, monkeypatch, batch):
     torn(monkeypatch, "mkldnn", name, how)
     check(batch, "oneDNN's product")
+
+
+@pytest.mark.parametrize("said", [OSError(), "vendor_id\t: GenuineIntel", "vendor_id\t: AuthenticAMD"], ids=str)
+def test_whose_processor_it_is(said, monkeypatch, batch):
+    """Products by one library or by the other, training is the same."""
+    wanted = vectors_and_gradients(new_model("reference"), batch)
+
+    def opened(*_, **__):
+        if isinstance(said, OSError):
+            raise said
+        return io.StringIO(said)
+
+    monkeypatch.setattr(fast_operators_elmo, "open", opened, raising=False)
+    monkeypatch.setattr(fast_operators_elmo, "_is_by_intel", fast_operators_elmo._is_by_intel.__wrapped__)
+    monkeypatch.setenv("PROCESSOR_IDENTIFIER", "Intel64 Family 6 Model 85 Stepping 7, GenuineIntel")
+    faster = fast_operators_elmo.mkl_is_faster(torch.device("cpu"), torch.float32)
+    assert faster == (torch.backends.mkl.is_available() and "AMD" not in str(said))
+    assert not fast_operators_elmo.mkl_is_faster(torch.device("cpu"), torch.bfloat16)
+    for one, other in zip(vectors_and_gradients(new_model("packed"), batch), wanted, strict=True):
+        assert torch.allclose(one, other, atol=1e-4 * max(1.0, float(other.abs().max())))
 
 
 @pytest.mark.parametrize("how", ["missing", "nonsense"])
