@@ -2,8 +2,8 @@
 
 Plain autograd records a dozen operations a step and adds a weight's gradient up step by step. Here a layer is one
 operation, and each weight's gradient is one product after the loop. Kept until then, in each layer and direction:
-5H + 2P numbers a token (the four gates, the cell, input and output), 84 KB a token for all layers of the small size
-(2 x 1024 / 128) and 336 KB for the original size (2 x 4096 / 512).
+5H + 3P numbers a token (the four gates, the cell, input, output and the output before it), 86 KB a token for all
+layers of the small size (2 x 1024 / 128) and 344 KB for the original size (2 x 4096 / 512).
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 # Multiplications of one step from which on a thread for each direction is faster.
 ENOUGH_FOR_THREADS = 2**21
-# What one direction brings: x, h, c and the four weights, the last of which may be none.
-GROUP = 7
+# What one direction brings: x, h, c and the four weights, the last of which may be none. Of the first two the backward
+# pass has copies.
+GROUP, COPIED = 7, 2
 Clips = tuple[float | None, float | None]
 
 
@@ -57,33 +58,37 @@ class _LayersThroughTime(torch.autograd.Function):
     def forward(ctx: Any, packing: Packing, clips: list[Clips], *tensors: torch.Tensor | None) -> Packed:
         ctx.packing, ctx.clips = packing, clips
         groups = [tensors[first : first + GROUP] for first in range(0, len(tensors), GROUP)]
-        done = _of_each(packing, groups, [partial(_forward, packing, *one) for one in zip(clips, groups, strict=True)])
+        calls = [partial(_forward, packing, *one) for one in zip(clips, groups, strict=True)]
+        done = _of_each(packing, tensors[3], calls)
         # All of it by save_for_backward: gradient checkpointing and in-place checks know only of that.
-        kept = [(one.y, one.joined, *one.gates, *one.cells) for _, one in done]
-        ctx.save_for_backward(*tensors, *[tensor for one in kept for tensor in one])
+        kept = [
+            (*group[COPIED:], one.y, one.joined, *one.gates, *one.cells)
+            for group, (_, one) in zip(groups, done, strict=True)
+        ]
+        ctx.save_for_backward(*[tensor for one in kept for tensor in one])
         return (*[tensor for results, _ in done for tensor in results],)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
-        saved, steps, directions = ctx.saved_tensors, len(ctx.packing.sizes), len(ctx.clips)
-        calls, groups, kept = [], [], saved[GROUP * directions :]
+        saved, steps, calls = ctx.saved_tensors, len(ctx.packing.sizes), []
+        each = len(saved) // len(ctx.clips)
         for number, clips in enumerate(ctx.clips):
-            own = slice(GROUP * number, GROUP * (number + 1))
-            groups.append(saved[own])
-            y, joined, *of_steps = kept[number * (2 + 2 * steps) :][: 2 + 2 * steps]
+            own = saved[number * each : (number + 1) * each]
+            group, (y, joined, *of_steps) = own[: GROUP - COPIED], own[GROUP - COPIED :]
             parts = _Kept(y, joined, of_steps[:steps], of_steps[steps:])
-            wanted = gradients[3 * number : 3 * (number + 1)], ctx.needs_input_grad[2:][own]
-            calls.append(partial(_backward, ctx.packing, clips, saved[own], parts, *wanted))
-        found = _of_each(ctx.packing, groups, calls)
+            needed = ctx.needs_input_grad[2:][number * GROUP : (number + 1) * GROUP]
+            wanted = gradients[3 * number : 3 * (number + 1)], needed
+            calls.append(partial(_backward, ctx.packing, clips, group, parts, *wanted))
+        found = _of_each(ctx.packing, saved[1], calls)
         return None, None, *[tensor for group in found for tensor in group]
 
 
-def _of_each(packing: Packing, groups: Sequence[Sequence[torch.Tensor | None]], calls: Sequence[partial]) -> list[Any]:
+def _of_each(packing: Packing, weight: torch.Tensor, calls: Sequence[partial]) -> list[Any]:
     """What the calls for each direction return. Side by side where a step is long: products of both on all threads in
     turn would leave the others waiting whenever one works alone.
     """
-    weight, results = groups[0][3], [None] * len(calls)
+    results = [None] * len(calls)
     work = 2 * weight.numel() * (packing.sizes[0] if packing.sizes else 0)
     if len(calls) == 1 or weight.device.type != "cpu" or work < ENOUGH_FOR_THREADS:
         return [call() for call in calls]
@@ -128,19 +133,19 @@ def _backward(
     needed: Sequence[bool],
 ) -> list[torch.Tensor | None]:
     """Gradients of the seven inputs; None for those that need none."""
-    x, _, c, weight_input, weight_recurrent, _, weight_projection = group
+    c, weight_input, weight_recurrent, _, weight_projection = group
     y, joined, gates, cells = kept
     d_y, d_h, d_c = gradients
     if not packing.sizes:
-        weights = group[3:]
+        weights = group[1:]
         return [d_y, d_h, d_c, *(torch.zeros_like(w) if n else None for w, n in zip(weights, needed[3:], strict=True))]
     inner = gates[0].dtype
     to_state = linear_once(weight_recurrent.t())
     to_cell = None if weight_projection is None else linear_once(weight_projection.t())
     d_h, d_c = d_h.clone(), d_c.to(inner, copy=True)
-    d_gates = x.new_empty(x.shape[0], 4 * c.shape[1], dtype=inner)
-    d_projected = x.new_empty(x.shape)  # of the projection's result, before its clip
-    m = x.new_empty(x.shape[0], c.shape[1], dtype=inner)
+    d_gates = y.new_empty(len(y), 4 * c.shape[1], dtype=inner)
+    d_projected = torch.empty_like(y)  # of the projection's result, before its clip
+    m = y.new_empty(len(y), c.shape[1], dtype=inner)
     first_cell = c.to(inner) * -2
     native = NativeCell.of(c)
     cell_backward = cell_backward_ if native is None else native.backward
@@ -153,10 +158,10 @@ def _backward(
         before = cells[step - 1][:size] if step else first_cell[:size]
         d_gates_now, m_now = d_gates[start : start + size], m[start : start + size]
         cell_backward(d_gates_now, m_now, gates[step], before, cells[step], d_m, d_c[:size], clips[0])
-        d_h[:size] = to_state(d_gates_now.to(x.dtype))
-    d_gates = d_gates.to(x.dtype)
+        d_h[:size] = to_state(d_gates_now.to(y.dtype))
+    d_gates = d_gates.to(y.dtype)
     d_x = multiply(d_gates, weight_input.t()) if needed[0] else None
-    return [d_x, d_h, d_c.to(c.dtype), *_weight_gradients(joined, m.to(x.dtype), d_gates, d_projected, needed[3:])]
+    return [d_x, d_h, d_c.to(c.dtype), *_weight_gradients(joined, m.to(y.dtype), d_gates, d_projected, needed[3:])]
 
 
 def _weight_gradients(
