@@ -34,8 +34,8 @@ CONTENTS = {
     "perplexity": "`examples/english/evaluate.py english text --wikitext test.txt.gz -o measured/perplexity.json`",
     "kneser_ney": "`benchmarks/kneser_ney.py english text --wikitext test.txt.gz -o measured/kneser_ney.json`",
     "senses": "`examples/english/senses.py english -o measured/senses.json`",
-    "pos": "`examples/tasks/tagging.py pos DATA --sentences 3000 -o measured/pos.json`",
-    "ner": "`examples/tasks/tagging.py ner DATA -o measured/ner.json`",
+    "pos": "`examples/tasks/tagging.py pos DATA --sentences 3000 --vectors GLOVE -o measured/pos.json`",
+    "ner": "`examples/tasks/tagging.py ner DATA --vectors GLOVE -o measured/ner.json`",
 }
 
 
