@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 from small_models import small
@@ -56,7 +57,10 @@ def test_words_that_an_encoding_does_not_have(places):
 def test_control_c_says_nothing_more(places):
     line = [sys.executable, "-m", "elmo_hf.cli", "score", "model", "text.txt"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = subprocess.Popen(line, cwd=places, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # A shell's background jobs, and all that they start, do not hear of Ctrl-C.
+    hears = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = subprocess.Popen(line, cwd=places, env=environment, preexec_fn=hears, **pipes)
     command.stdout.readline()
     time.sleep(0.1)
     command.send_signal(signal.SIGINT)
