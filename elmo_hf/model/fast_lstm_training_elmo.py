@@ -41,16 +41,18 @@ class _Kept(NamedTuple):
 
 
 def run_layers_trained(
-    layers: Sequence["ElmoLstmLayer"], packing: Packing, given: Sequence[Packed]
-) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """The same layer of each direction, with gradients to what is given and to the weights."""
+    layers: Sequence["ElmoLstmLayer"], packing: Packing, *given: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The same layer of each direction, with gradients to what is given and to the weights.
+
+    Three tensors for each direction come and go side by side: gradient checkpointing sees no others.
+    """
     clips = [(layer.cell_clip, layer.projection_clip) for layer in layers]
-    tensors = [
-        (*one, layer.weight_input, layer.weight_recurrent, layer.bias, layer.weight_projection)
-        for layer, one in zip(layers, given, strict=True)
-    ]
-    results = _LayersThroughTime.apply(packing, clips, *[tensor for group in tensors for tensor in group])
-    return [results[first : first + 3] for first in range(0, len(results), 3)]
+    tensors = []
+    for number, layer in enumerate(layers):
+        weights = layer.weight_input, layer.weight_recurrent, layer.bias, layer.weight_projection
+        tensors += [*given[3 * number : 3 * (number + 1)], *weights]
+    return _LayersThroughTime.apply(packing, clips, *tensors)
 
 
 class _LayersThroughTime(torch.autograd.Function):

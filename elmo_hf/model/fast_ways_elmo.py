@@ -158,8 +158,8 @@ def _run_stacks(
 ) -> tuple[Layers, "States"]:
     """Token vectors (N, P) as each direction reads them -> the layers above them, and the states after the text.
 
-    By torch's operators one direction after the other: each uses all threads in its products, which was faster at
-    every batch size than a thread for each direction. The native loop takes one thread, and both run side by side.
+    Without gradients by torch's operators one direction after the other: each uses all threads in its products. The
+    native loop takes one thread, and both run side by side; so they do in training, where steps are long enough.
     """
     if past_states is None:
         past_states = bilm.initial_states(packing.shape[0], xs[0])
@@ -185,9 +185,12 @@ def _run_stacks(
 def _run_trained(layers: Sequence["ElmoLstmLayer"], packing: Packing, given: Sequence[Packed]) -> Sequence[Packed]:
     for layer in layers:
         forget(layer)
+    arguments = layers, packing, *itertools.chain(*given)
     if layers[0].gradient_checkpointing and layers[0].training:
-        return layers[0]._gradient_checkpointing_func(run_layers_trained, layers, packing, given)
-    return run_layers_trained(layers, packing, given)
+        results = layers[0]._gradient_checkpointing_func(run_layers_trained, *arguments)
+    else:
+        results = run_layers_trained(*arguments)
+    return [results[first : first + 3] for first in range(0, len(results), 3)]
 
 
 # -- the mix
