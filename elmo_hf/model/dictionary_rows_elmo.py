@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,11 @@ class ElmoDictionary:
 
     def write(self, path: str | os.PathLike):
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"characters": self.characters, "words": self.words, "width": self.width}, file)
+            json.dump(self.to_dict(), file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What makes the same dictionary again."""
+        return {"characters": self.characters, "words": self.words, "width": self.width}
 
     def boundary_ids(self) -> list[int]:
         """What tells the rows of `<S>` and `</S>` from others, where `config.mark_position` looks."""

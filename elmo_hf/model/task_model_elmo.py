@@ -182,6 +182,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if self.word_vectors is not None:
             self._check_word_vectors(word_vector_ids)
             parts.append(self.word_vectors(word_vector_ids * words))
+        elif word_vector_ids is not None:
+            raise ValueError(
+                "word_vector_ids came, but this model has no word vectors: head={..., 'word_vectors': [words, size]} "
+                "and model.set_word_vectors(vectors) give it some; a tokenizer without `vector_words` returns no ids."
+            )
         if settings.elmo_at or output_hidden_states:
             # One pass of the biLM, whatever is made of its layers.
             output = self.elmo(input_ids, rows, inputs_embeds, output_hidden_states=True, **keywords)

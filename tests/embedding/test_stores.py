@@ -15,9 +15,18 @@ from golden_files import BATCH_SIZE, GOLDEN
 from killed import killed
 from safetensors.torch import load_file
 
-from elmo_hf import ElmoEmbedder, SentenceSource, embed_corpus, open_store
+from elmo_hf import (
+    ElmoConfig,
+    ElmoEmbedder,
+    ElmoModel,
+    ElmoTokenizer,
+    SentenceSource,
+    embed_corpus,
+    open_store,
+)
 from elmo_hf.embedding import corpus, parts, safetensors_parts
 from elmo_hf.embedding.making import PartMaker
+from elmo_hf.model.dictionary_rows_elmo import ElmoDictionary
 
 FOLDERS = ("safetensors", "parquet")
 FILES = ("bilm-hdf5", "allennlp-hdf5")
@@ -305,6 +314,22 @@ def test_another_input_model_or_wish_is_refused(format, embedder, model_folder, 
     with pytest.raises(ValueError, match="weights"):
         embed_corpus(other, sentences, store, format, **SMALL)
     assert set(contents(store)) == set(before)
+
+
+def test_another_dictionary_is_another_model(tmp_path):
+    # The same weights read a letter by another id, so the vectors are others.
+    sizes = {"characters": 8, "words": 0, "word_dim": 0}
+    sizes = {"dictionary": sizes, "character_vocab_size": 9, "character_cnn_filters": [[1, 8]]}
+    model = ElmoModel(ElmoConfig(**sizes, projection_size=8, cell_size=8, num_hidden_layers=1))
+    marks = {"<bow>": 0, "<eow>": 1, "<bos>": 2, "<eos>": 3, "<oov>": 4, "<pad>": 5}
+    ab, ba = (
+        ElmoEmbedder(model, ElmoTokenizer("whitespace", dictionary=ElmoDictionary({**marks, **letters}, None)))
+        for letters in ({"a": 6, "b": 7}, {"a": 7, "b": 6})
+    )
+    embed_corpus(ab, ["a b b"], tmp_path / "store")
+    with pytest.raises(ValueError, match="was made with weights"):
+        embed_corpus(ba, ["a b b"], tmp_path / "store")
+    assert embed_corpus(ab, ["a b b"], tmp_path / "store").here == 1
 
 
 @pytest.mark.parametrize("format", FOLDERS)

@@ -157,6 +157,8 @@ def test_elmo_at_the_input_the_output_or_nowhere(row, at, words):
     model.elmo.bilm.register_forward_hook(lambda *_: passes.append(1))
     batch = collate(rows_of(model, 4))
     if not words:
+        with pytest.raises(ValueError, match="word_vector_ids came, but this model has no word vectors"):
+            model(**batch)
         del batch["word_vector_ids"]
     assert torch.isfinite(model(**batch).loss)
     at = [place for place in at if place == "input" or has_output(row)]

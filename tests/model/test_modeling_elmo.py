@@ -255,12 +255,13 @@ def test_other_types(small_model, dtype, tmp_path):
     torch.testing.assert_close(output.last_hidden_state.float(), expected, atol=2e-2, rtol=0)
 
 
-def test_gradient_checkpointing_gives_the_same_gradients(small_model):
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradient_checkpointing_gives_the_same_gradients(reentrant, small_model):
     rows = random_ids(torch.Generator().manual_seed(0), 5)[None]
     gradients = []
     for checkpointing in (False, True):
         if checkpointing:
-            small_model.activation_checkpointing_enable()
+            small_model.activation_checkpointing_enable({"use_reentrant": reentrant})
         small_model.train().zero_grad()
         small_model(rows).last_hidden_state.square().sum().backward()
         gradients.append([parameter.grad.clone() for parameter in small_model.parameters()])
