@@ -23,6 +23,7 @@ def places(tmp_path_factory):
     small(ElmoForPreTraining, vocab_size=len(words)).save_pretrained(folder / "model")
     ElmoTokenizer(word_vocabulary=words).save_pretrained(folder / "model")
     (folder / "text.txt").write_text("a 日 b\n" * 20_000, encoding="utf-8")
+    (folder / "short.txt").write_text("a 日 b\n" * 20, encoding="utf-8")
     return folder
 
 
@@ -37,7 +38,7 @@ def test_streams_that_are_not_there(places):
     found = shell(
         places,
         "elmo-hf score model <&- 2>closed-in; echo $?; elmo-hf score model text.txt --words 2>broken | head -1;"
-        "echo ${PIPESTATUS[0]}; elmo-hf score model text.txt >&- 2>closed-out; echo $?;"
+        "echo ${PIPESTATUS[0]}; elmo-hf score model short.txt >&- 2>closed-out; echo $?;"
         "elmo-hf predict model a >/dev/full 2>full; echo $?; elmo-hf predict nowhere/at/all a 2>&-; echo $?",
     )
     said = {name: (places / name).read_text() for name in ("closed-in", "broken", "closed-out", "full")}
