@@ -23,7 +23,7 @@ TASKS = {
     "inference": ("accuracy", "nli/snli_dev.jsonl.gz", "nli/snli_test.jsonl.gz", 0.7, "--epochs 2 --lr 0.003"),
     "srl": ("f1", "srl/ewt_srl.train.jsonl.gz", "srl/ewt_srl.test.jsonl.gz", 3.2, "--limit 6000 --epochs 3 --lr 0.01"),
     "questions": ("f1", "qa/squad2_dev_half.json.gz", "qa/xquad.en.json.gz", 4.7, "--epochs 4 --lr 0.005"),
-    "coreference": ("conll", *["coref/litbank_conll.tar.xz"] * 2, 3.2, "--epochs 1 --lr 0.003"),
+    "coreference": ("conll", *["coref/litbank_conll.tar.xz"] * 2, 3.2, "--epochs 3 --lr 0.001"),
 }
 
 
