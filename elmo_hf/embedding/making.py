@@ -171,11 +171,11 @@ def fingerprint(embedder: ElmoEmbedder) -> str:
     model, tokenizer = embedder.model, embedder.tokenizer
     settings = {name: getattr(model.config, name, None) for name in COMPUTED}
     vocabulary = tokenizer.word_vocabulary if model.config.word_input else None
-    cut = [settings, tokenizer.word_truncation, vocabulary]
-    if tokenizer.dictionary is not None:
-        cut.append(tokenizer.dictionary.to_dict())
+    facts = [settings, tokenizer.word_truncation, vocabulary]
+    if tokenizer.dictionary is not None:  # only then: stores that were begun without one go on
+        facts.append(tokenizer.dictionary.to_dict())
     found = hashlib.blake2b(digest_size=16)
-    found.update(json.dumps(cut, sort_keys=True).encode())
+    found.update(json.dumps(facts, sort_keys=True).encode())
     tensors = sorted(model.state_dict().items())
     # A hundred million numbers are a second of work for one thread, before the first part is begun.
     with ThreadPoolExecutor(min(MOST_PROCESSES, processors())) as pool:
