@@ -76,6 +76,12 @@ def read_conll(
                     f"{path}, line {first}: {plural(width, 'column')}, so there is no column {place} for `{name}`."
                 )
             rows[name].append([fields[place] for _, fields in split])
+        # Of one column the first is the last: a word would be its own label.
+        if len({place % width for place in columns.values()}) < len(set(columns.values())):
+            raise ValueError(
+                f"{path}, line {first}: {plural(width, 'column')}; accepted is a column for each of "
+                f"{', '.join(map(repr, columns))}."
+            )
     return _dataset(rows)
 
 

@@ -6,11 +6,11 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from elmo_hf.text.files import numbered_lines
+from elmo_hf.text.files import excerpt, numbered_lines, opened
 
 Span = tuple[int, int, int]
 MARK = re.compile(r"(\()?(\d+)(\))?")
@@ -101,15 +101,39 @@ def coreference_files(path: str | os.PathLike) -> dict[str, list[Document]]:
     ```
     """
     path = Path(path)
-    if path.is_file() and tarfile.is_tarfile(path):
-        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data")
-            return coreference_files(folder)
-    files = path.glob("*conll") if path.is_dir() else [path.parent / name for name in path.read_text().split()]
+    if path.is_file():
+        # `opened` says in a sentence what is packed and broken.
+        with opened(path) as (file, _), tempfile.TemporaryDirectory() as folder:
+            if _unpacked(file, folder, path):
+                return coreference_files(folder)
+    if path.is_dir():
+        files = list(path.glob("*conll"))
+    else:
+        files = [path.parent / name for _, line in numbered_lines(path) for name in line.split()]
+        missing = next((file.name for file in files if not file.is_file()), None)
+        if missing is not None:
+            raise ValueError(
+                f"{path} is no archive that can be read, and as a list of files it names {excerpt(missing)!r}, which "
+                "is not beside it."
+            )
     numbered = sorted(files, key=lambda file: (int("0" + re.match(r"\d*", file.name)[0]), file.name))
     if not numbered:
         raise ValueError(f"{path} holds no file whose name ends in conll.")
     return {file.name: read_coreference(file) for file in numbered}
+
+
+def _unpacked(file: BinaryIO, folder: str, path: Path) -> bool:
+    """Whether a file is an archive; what it holds lies in the folder then."""
+    try:
+        archive = tarfile.open(fileobj=file)
+    except tarfile.ReadError:
+        return False
+    try:
+        with archive:
+            archive.extractall(folder, filter="data")
+    except tarfile.TarError as error:
+        raise ValueError(f"{path} is a broken archive: {error}.") from error
+    return True
 
 
 def _document(path: str | os.PathLike, name: str, sentences: list[tuple[int, list[list[str]]]]) -> Document:

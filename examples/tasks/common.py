@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
+from transformers import AutoTokenizer, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from elmo_hf import ElmoTokenizer, SentenceCache, read_word_vectors
 from elmo_hf.bundled import find_model
@@ -103,6 +103,29 @@ def load(args: argparse.Namespace, model_class: Any, head: str, words: set[str],
     return model, tokenizer
 
 
+class SameOrder(TrainerCallback):
+    """Gives a run that goes on in the middle of an epoch the order in which that epoch was begun.
+
+    Grouping by length draws it from torch's generator, which the Trainer has at the checkpoint only.
+    """
+
+    def __init__(self):
+        self.begun = None
+
+    @staticmethod
+    def _file(args: TrainingArguments, state: Any) -> Path:
+        return Path(args.output_dir, f"checkpoint-{state.global_step}", "epoch_rng_state.pth")
+
+    def on_epoch_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any):
+        if self.begun is None and self._file(args, state).exists():
+            torch.set_rng_state(torch.load(self._file(args, state)))
+        self.begun = torch.get_rng_state()
+
+    def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any):
+        ended = state.epoch == int(state.epoch)  # then the next one is drawn
+        torch.save(torch.get_rng_state() if ended else self.begun, self._file(args, state))
+
+
 def train(
     args: argparse.Namespace, model: Any, tokenizer: Any, data: Any, collator: Any, metrics: Any = None
 ) -> Trainer:
@@ -133,6 +156,7 @@ def train(
         data_collator=collator,
         compute_metrics=metrics,
         optimizers=(optimizer, None),
+        callbacks=[SameOrder()],
     )
     trainer.train(resume_from_checkpoint=any(Path(args.output).glob("checkpoint-*")))
     trainer.save_model(args.output)

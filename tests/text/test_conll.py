@@ -70,6 +70,9 @@ def test_conll_errors_name_the_file_and_the_line(write):
         read_conll(path)
     with pytest.raises(ValueError, match=r"file\.conll, line 1: 2 columns, so there is no column 2 for `pos`"):
         read_conll(path, columns={"tokens": 0, "pos": 2})
+    with pytest.raises(ValueError, match=r"line 3: 1 column; accepted is a column for each of 'tokens', 'labels'"):
+        read_conll(write("a O\n\nb\nc\n"))
+    assert read_conll(write("b\nc\n"), columns={"tokens": 0})[0] == {"tokens": ["b", "c"]}
     with pytest.raises(ValueError, match=r"file\.conll, line 2: not UTF-8"):
         read_conll(write(b"a O\n\xff O\n"))
 

@@ -3,13 +3,14 @@
 import itertools
 import json
 import random
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from elmo_hf import ElmoTokenizer, read_word_vectors
-from elmo_hf.text.coreference import _best_pairing, coreference_scores, parts_of, read_coreference
+from elmo_hf.text.coreference import _best_pairing, coreference_files, coreference_scores, parts_of, read_coreference
 from elmo_hf.text.sentences import read_snli, read_trees
 from elmo_hf.text.squad import encode_answers, read_squad, squad_scores
 from elmo_hf.text.srl import bio_spans, encode_predicates, read_srl, role_metrics
@@ -184,8 +185,6 @@ def test_the_published_files_are_read(tmp_path):
     questions = read_squad(DATA / "qa/squad2_dev_half.json.gz")
     assert len(questions) == 6078 and sum(map(bool, questions["answers"])) == 2910
     assert squad_scores([(texts or [""])[0] for texts in questions["answers"]], questions["answers"])["f1"] == 100
-    import tarfile
-
     with tarfile.open(DATA / "coref/litbank_conll.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     documents = [one for path in sorted(tmp_path.glob("*.conll")) for one in read_coreference(path)]
@@ -193,3 +192,20 @@ def test_the_published_files_are_read(tmp_path):
     assert sum(len(cluster) for document in documents for cluster in document.clusters) == 29103
     part = parts_of(documents[0], 10)[1]
     assert all(part.sentences[s][i : j + 1] for cluster in part.clusters for s, i, j in cluster)
+
+
+@pytest.mark.parametrize("packing", ["", "gz", "xz"])
+def test_a_truncated_archive_of_documents_is_named(packing, tmp_path):
+    document = tmp_path / "1_a.conll"
+    document.write_text("#begin document (a); part 0\n" + "a 0 0 Ann (0)\n" * 3000 + "\n#end document")
+    path = tmp_path / f"files.tar{packing and '.'}{packing}"
+    with tarfile.open(path, f"w:{packing}") as archive:
+        archive.add(document, document.name)
+    assert list(coreference_files(path)) == ["1_a.conll"]
+    whole = path.read_bytes()
+    for size in (len(whole) // 2, 100):
+        path.write_bytes(whole[:size])
+        with pytest.raises(
+            ValueError, match=r"files\.tar.* (is broken and cannot be unpacked|is a broken archive|not)"
+        ):
+            coreference_files(path)
