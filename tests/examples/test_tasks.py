@@ -9,7 +9,9 @@ import tarfile
 
 import numpy as np
 import pytest
+import torch
 from small_models import small
+from transformers import Trainer, TrainingArguments
 
 from elmo_hf import ElmoModel, ElmoTokenizer
 
@@ -89,6 +91,51 @@ def recipes(root, monkeypatch):
     for name in set(sys.modules) - before:
         if (root / "examples" / "tasks" / f"{name}.py").exists():
             del sys.modules[name]
+
+
+class Reader(torch.nn.Module):
+    """Remembers the lengths of what it was given."""
+
+    def __init__(self, stop=None):
+        super().__init__()
+        self.weight, self.stop, self.seen = torch.nn.Parameter(torch.ones(())), stop, []
+
+    def forward(self, input_ids, labels=None):
+        if len(self.seen) == self.stop:
+            raise KeyboardInterrupt
+        self.seen.append(input_ids.shape[1])
+        return {"loss": self.weight * torch.rand(())}
+
+
+@pytest.mark.parametrize("saved", [17, 20])
+def test_a_run_that_goes_on_in_an_epoch_keeps_its_order(saved, recipes, tmp_path):
+    # Each example has a length of its own, so lengths tell the order; an epoch has ten.
+    data = [{"input_ids": [1] * length, "labels": [0]} for length in range(1, 11)]
+
+    def run(model, name, resume):
+        arguments = TrainingArguments(
+            tmp_path / name,
+            num_train_epochs=3,
+            per_device_train_batch_size=1,
+            train_sampling_strategy="group_by_length",
+            save_steps=saved,
+            seed=3,
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        trainer = Trainer(model, arguments, train_dataset=data, callbacks=[recipes("common").SameOrder()])
+        trainer.train(resume_from_checkpoint=resume)
+
+    whole, stopped, resumed = Reader(), Reader(stop=saved + 2), Reader()
+    run(whole, "whole", None)
+    with pytest.raises(KeyboardInterrupt):
+        run(stopped, "stopped", None)
+    torch.manual_seed(99)
+    run(resumed, "stopped", True)
+    assert len(whole.seen) == 30 and whole.seen[:10] != whole.seen[10:20]
+    assert stopped.seen == whole.seen[: saved + 2] and resumed.seen == whole.seen[saved:]
+    assert torch.equal(resumed.weight, whole.weight)
 
 
 def test_coreference_scores_every_tenth_file_of_a_folder_or_an_archive(recipes, tmp_path):
