@@ -10,13 +10,13 @@ from transformers import PreTrainedConfig
 from transformers.utils import logging
 
 from .hub_elmo import AUTO_MAP, Pipelines
-from .loading_elmo import check_place
 
 logger = logging.get_logger(__name__)
 
 ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
+PADDING_CHARACTER = 261
 MOST_LAYERS = 1000
 FLOATING = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
@@ -300,6 +300,18 @@ class ElmoConfig(PreTrainedConfig):
             unknown = [part for part in self.freeze_bilm if part not in self.bilm_parts]
             accepted = f"True, False, None, or a list out of {', '.join(self.bilm_parts)}"
             _require(not unknown, "freeze_bilm", self.freeze_bilm, accepted)
+
+
+def check_place(name):
+    import os
+    name = str(name)
+    if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
+        raise OSError(f"There is no folder {name}, and no repository of the Hub has such a name.")
+
+
+def pipelines_of(name):
+    from .hub_elmo import pipelines_of as p, saved_class
+    return p(saved_class(name))
 
 
 def check_mix(mix: Any, layers: int):

@@ -1,27 +1,1082 @@
-"""ElmoModel: characters or words in, one vector per token and all layers out."""
+"""ElmoModel: a character encoder, a deep bidirectional LSTM over packed tokens, and a scalar mix of its layers.
 
+The functions of tensors in this file (`character_features`, `linear`, `lstm_layer`) say what is computed, in plain
+differentiable torch. Where the package elmo_hf is installed, `run_kernel` may compute the same faster. Modules hold
+the parameters, always run, and read their weights as attributes.
+
+Shapes: B texts of up to T tokens, N tokens without padding, U distinct words, C characters of a word, F character
+features, P the projection size, H the cell size, L layers, D directions.
+"""
+
+import contextlib
+import functools
+import math
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import torch
-from torch import nn
-from transformers.utils import ModelOutput
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .character_cnn_elmo import ElmoCharacterEncoder, ElmoWordEmbedding
-from .checks_elmo import check_one_input, check_states, costs_nothing_to_look_at
-from .configuration_elmo import ElmoConfig
-from .dictionary_encoder_elmo import ElmoDictionaryEncoder
-from .dispatch_elmo import has_fast_way
-from .lstm_elmo import ElmoBiLm, States
-from .pretrained_elmo import ElmoPreTrainedModel
-from .scalar_mix_elmo import ElmoScalarMix
-from .sentence_cache_elmo import SentenceCache
-from .sentence_transformers_elmo import write_sentence_transformers
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_place, foreign_pipelines, pipelines_of
 
-# What `save_pretrained` hands to `push_to_hub`.
-HUB_KEYWORDS = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
+logger = logging.get_logger(__name__)
+
+# One pair per layer: h (B, D, P) and c (B, D, H).
+States = tuple[tuple[Tensor, Tensor], ...]
+
+INTEGER_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+# Inputs with one value per token, and keywords that generic code passes to any model.
+PER_TOKEN_INPUTS = ("attention_mask", "token_type_ids", "word_vector_ids")
+ATTENTION_KEYWORDS = ("output_attentions", "position_ids", "head_mask")
+IGNORED_KEYWORDS = (*ATTENTION_KEYWORDS, "token_type_ids", "use_cache", "num_items_in_batch")
+# Words whose convolutions are computed at once, and weights that are dequantized at once: bounds of memory.
+WORDS_AT_ONCE = 512
+WEIGHTS_AT_ONCE = 2**24
+
+
+# -- kernels
+
+
+@functools.cache
+def kernel_table() -> dict[str, Callable]:
+    """Faster functions by the name of the function they replace; empty where the package is not installed."""
+    try:
+        from elmo_hf.kernels import KERNELS
+    except ImportError:
+        return {}
+    return KERNELS
+
+
+def run_kernel(function: Callable, *arguments: Any) -> Any:
+    """Calls the kernel for a plain function, or the function itself if there is none or if it declines."""
+    kernel = kernel_table().get(function.__name__)
+    if kernel is not None and not torch.compiler.is_compiling():
+        result = kernel(function, *arguments)
+        if result is not NotImplemented:
+            return result
+    return function(*arguments)
+
+
+# -- weights in eight bits
+
+
+class QuantizedWeight(NamedTuple):
+    """A weight (rows, columns) in eight bits, with a scale for each row."""
+
+    values: Tensor
+    scale: Tensor
+
+
+Weight = Tensor | QuantizedWeight
+
+
+def dequantize(weight: Weight | None) -> Tensor | None:
+    """The weight as floats."""
+    if isinstance(weight, QuantizedWeight):
+        return weight.values.to(weight.scale.dtype) * weight.scale[:, None]
+    return weight
+
+
+def quantize_weight(module: nn.Module, name: str):
+    """Replaces a parameter by the buffers `<name>_int8` (rows, columns) and `<name>_scale` (rows,)."""
+    weight = getattr(module, name).detach()
+    scale = weight.float().abs().amax(1).clamp(min=1e-12) / 127
+    setattr(module, name, None)
+    module.register_buffer(f"{name}_int8", (weight.float() / scale[:, None]).round().clamp(-127, 127).to(torch.int8))
+    module.register_buffer(f"{name}_scale", scale)
+
+
+def stored_weight(module: nn.Module, name: str = "weight") -> Weight | None:
+    """A module's weight, as floats or in eight bits."""
+    if hasattr(module, f"{name}_int8"):
+        return QuantizedWeight(getattr(module, f"{name}_int8"), getattr(module, f"{name}_scale"))
+    return getattr(module, name)
+
+
+def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
+    """`x @ weight.T + bias`; of a quantized weight, only a part exists as floats at any time."""
+    if not isinstance(weight, QuantizedWeight):
+        return F.linear(x, weight, bias)
+    rows = max(WEIGHTS_AT_ONCE // weight.values.shape[1], 1)
+    parts = [QuantizedWeight(*part) for part in zip(weight.values.split(rows), weight.scale.split(rows), strict=True)]
+    product = torch.cat([F.linear(x, dequantize(part)) for part in parts], -1)
+    return product if bias is None else product + bias
+
+
+class ElmoLinear(nn.Linear):
+    """A linear layer that a kernel may compute."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return run_kernel(linear, x, stored_weight(self), self.bias)
+
+    def quantize(self):
+        """Stores the weight in eight bits, for inference."""
+        quantize_weight(self, "weight")
+
+
+# -- packing
+
+
+@dataclass
+class Packing:
+    """The order of the tokens of a padded batch (B, T) without its padding: step by step, longest text first.
+
+    Args:
+        rows: (B,), the texts by descending number of tokens; `inverse_rows` puts them back.
+        positions: (N,), which of the B * T positions each packed token has, in the forward direction.
+        reverse: (N,), the packed tokens in the order of the backward direction; its own inverse.
+        batch_sizes: how many texts have a token at each step.
+        shape: (B, T).
+        mask: (N, 1), which packed tokens exist; only in an exported graph, where every position is packed.
+    """
+
+    rows: Tensor
+    inverse_rows: Tensor
+    positions: Tensor
+    reverse: Tensor
+    batch_sizes: list[int]
+    shape: tuple[int, int]
+    mask: Tensor | None = None
+
+    def pack(self, x: Tensor) -> Tensor:
+        """(B, T, ...) -> (N, ...)."""
+        return x.flatten(0, 1).index_select(0, self.positions)
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """(N, ...) -> (B, T, ...), zero where there is no token."""
+        if self.mask is not None:
+            x = torch.where(self.mask, x, 0.0)
+        padded = x.new_zeros(self.shape[0] * self.shape[1], *x.shape[1:])
+        return padded.index_copy(0, self.positions, x).unflatten(0, self.shape)
+
+    def to_forward_order(self, directions: Sequence[Tensor], is_reversed: bool = True) -> Tensor:
+        """(N, P) of each direction in its own order -> (N, D * P) in the order of the forward direction."""
+        if len(directions) == 1:
+            return directions[0]
+        forward, backward = directions
+        return torch.cat([forward, backward.index_select(0, self.reverse) if is_reversed else backward], -1)
+
+
+def pack_tokens(mask: Tensor) -> Packing:
+    """The packing of a mask (B, T), True where there is a token, at any position of a row."""
+    batch, length = mask.shape
+    if torch.compiler.is_exporting():
+        return _pack_all_positions(mask)
+    lengths = mask.sum(1)
+    rows = lengths.argsort(descending=True, stable=True)
+    inverse_rows = rows.argsort()
+    tokens = mask.flatten().nonzero().squeeze(1)  # (N,), text by text
+    text = tokens // max(length, 1)
+    step = (mask.cumsum(1) - 1).flatten()[tokens]
+    counts = step.bincount()
+    starts = counts.cumsum(0) - counts  # the first packed token of each step
+    place = starts[step] + inverse_rows[text]  # of each token in the packed order
+    backward_place = starts[lengths[text] - 1 - step] + inverse_rows[text]
+    positions, reverse = torch.empty_like(tokens), torch.empty_like(tokens)
+    positions[place] = tokens
+    reverse[backward_place] = place
+    return Packing(rows, inverse_rows, positions, reverse, counts.tolist(), (batch, length))
+
+
+def _pack_all_positions(mask: Tensor) -> Packing:
+    # The number of tokens of a mask is not known while a graph is exported: all positions are packed and masked.
+    batch, length = mask.shape
+    rows = torch.arange(batch, device=mask.device)
+    positions = torch.arange(batch * length, device=mask.device).view(batch, length).t()  # (T, B)
+    reverse = torch.arange(batch * length, device=mask.device).view(length, batch).flip(0)
+    present = mask.t().reshape(-1, 1)
+    return Packing(rows, rows, positions.flatten(), reverse.flatten(), [batch] * length, (batch, length), present)
+
+
+# -- characters -> token vectors
+
+
+def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
+    """ids (N, C) -> the distinct rows (U, C), and the number of each row among them (N,).
+
+    Rows are compared by a 64-bit hash, because sorting rows of 50 numbers is slow; the result is verified.
+    """
+    if torch.compiler.is_exporting() or not len(ids):
+        return ids, torch.arange(len(ids), device=ids.device)
+    hashes = (ids.long() * _hash_factors(ids.shape[1]).to(ids.device)).sum(1)  # wraps around
+    values, inverse = hashes.unique(return_inverse=True)
+    first = torch.empty(len(values), dtype=torch.int64, device=ids.device)
+    first[inverse] = torch.arange(len(ids), device=ids.device)
+    rows = ids[first]
+    return (rows, inverse) if torch.equal(rows[inverse], ids) else ids.unique(dim=0, return_inverse=True)
+
+
+@functools.cache
+def _hash_factors(width: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(-(2**62), 2**62, (width,), generator=generator, dtype=torch.int64) * 2 + 1
+
+
+def trim_characters(rows: Tensor, filter_width: int, full_width: int) -> Tensor:
+    """Rows (U, C) with as many characters as the longest word needs for the same maxima as at the full width.
+
+    All windows that lie in the padding behind a word are equal: one of each filter, the widest included, is enough.
+    """
+    width = full_width
+    if not torch.compiler.is_exporting() and rows.numel():
+        longest = int((rows != PADDING_CHARACTER).any(0).nonzero().max()) + 1
+        width = min(full_width, longest + filter_width)
+    return F.pad(rows, (0, width - rows.shape[1]), value=PADDING_CHARACTER)  # a negative number of columns cuts
+
+
+def character_features(
+    rows: Tensor, embedding: Tensor, filters: Sequence[tuple[Tensor, Tensor]], activation: str, padding: int | None
+) -> Tensor:
+    """The maximum of each character filter over the positions of a word.
+
+    Args:
+        rows: (U, C), ids of characters.
+        embedding: (V, E), vectors of characters.
+        filters: weight (n, E, width) and bias (n,) of the convolutions of each width.
+        activation: `"relu"` or `"tanh"`, applied after the maximum.
+        padding: the id that fills rows behind a word; None if padding is a character like any other.
+
+    Returns:
+        (U, F).
+    """
+    features = []
+    for part in rows.split(WORDS_AT_ONCE):
+        characters = F.embedding(part, embedding).transpose(1, 2)  # (U, E, C)
+        features.append(torch.cat([F.conv1d(characters, weight, bias).amax(-1) for weight, bias in filters], -1))
+    x = torch.cat(features)
+    return torch.relu(x) if activation == "relu" else torch.tanh(x)
+
+
+class ElmoConvolution(nn.Module):
+    """Weight and bias of the character filters of one width; calling it returns them."""
+
+    def __init__(self, channels: int, filters: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(filters, channels, width))
+        self.bias = nn.Parameter(torch.empty(filters))
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        return self.weight, self.bias
+
+
+class ElmoHighway(nn.Module):
+    """`y = s * relu(transform(x)) + (1 - s) * x` with the gate `s = sigmoid(carry(x))`."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.carry = ElmoLinear(size, size)
+        self.carry.initial_bias = -2.0  # an untrained highway mostly carries its input
+        self.transform = ElmoLinear(size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.lerp(x, torch.relu(self.transform(x)), torch.sigmoid(self.carry(x)))
+
+
+class ElmoCharacterEncoder(nn.Module):
+    """Context-free vectors of tokens: convolutions over characters, highways, a projection.
+
+    With `config.dictionary` characters are those of a list, and an embedding of whole words may stand beside them or
+    in their place, as in ELMoForManyLangs.
+    """
+
+    word_cache: Any = None  # see ElmoPreTrainedModel.cache_words
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.config = config
+        self.activation = config.character_cnn_activation
+        sizes = config.dictionary or {"characters": config.character_vocab_size - 1, "words": 0, "word_dim": 0}
+        self.embedding = self.word_embedding = None
+        self.convolutions, self.highways, size = nn.ModuleList(), nn.ModuleList(), sizes["word_dim"]
+        if sizes["words"]:
+            self.word_embedding = nn.Embedding(sizes["words"] + 1, sizes["word_dim"], padding_idx=0)
+        if sizes["characters"]:
+            channels, features = config.character_embedding_dim, config.token_filters
+            self.embedding = nn.Embedding(sizes["characters"] + 1, channels, padding_idx=0)
+            self.convolutions.extend(ElmoConvolution(channels, n, width) for width, n in config.character_cnn_filters)
+            self.highways.extend(ElmoHighway(features) for _ in range(config.num_highway_layers))
+            size += features
+        needs_projection = config.dictionary is not None or size != config.projection_size
+        self.projection = ElmoLinear(size, config.projection_size) if needs_projection else None
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (N, C) -> (N, P), each distinct word encoded once."""
+        words, numbers = distinct_rows(ids)
+        vectors = self.encode(words) if self.word_cache is None else self.word_cache(self, words)
+        return vectors.index_select(0, numbers)
+
+    def encode(self, words: Tensor) -> Tensor:
+        """Rows (U, C) of characters, behind the id of the word if there is a dictionary of words -> (U, P)."""
+        parts = []
+        if self.word_embedding is not None:
+            parts.append(self.word_embedding(words[:, 0]))
+            words = words[:, 1:]
+        if self.embedding is not None:
+            padding = PADDING_CHARACTER if self.config.dictionary is None else None
+            if padding is not None:
+                filter_width = max(width for width, _ in self.config.character_cnn_filters)
+                words = trim_characters(words, filter_width, self.config.max_characters_per_token)
+            characters = self.embedding(torch.arange(self.embedding.num_embeddings, device=words.device))  # (V, E)
+            filters = [convolution() for convolution in self.convolutions]
+            x = run_kernel(character_features, words, characters, filters, self.activation, padding)
+            for highway in self.highways:
+                x = highway(x)
+            parts.append(x)
+        x = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+        return x if self.projection is None else self.projection(x)
+
+    def quantize(self):
+        """Stores the weights behind the convolutions in eight bits, for inference."""
+        for module in self.modules():
+            if isinstance(module, ElmoLinear):
+                module.quantize()
+
+
+class ElmoWordEmbedding(nn.Module):
+    """Word ids (N,), 0 for no token and k + 1 for line k of the vocabulary -> token vectors (N, P)."""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.embedding = nn.Embedding(config.vocab_size + 1, config.projection_size, padding_idx=0)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.embedding(ids)
+
+
+# -- the bidirectional LSTM
+
+
+class LstmWeights(NamedTuple):
+    """The weights of one layer of one direction. Gates are in the order input, candidate, forget, output."""
+
+    input: Weight  # (4H, P)
+    recurrent: Weight  # (4H, P)
+    bias: Tensor  # (4H,)
+    projection: Weight | None  # (P, H); None where H == P
+
+
+def clip(x: Tensor, bound: float | None) -> Tensor:
+    return x if bound is None else x.clamp(-bound, bound)
+
+
+def lstm_layer(
+    inputs: Sequence[Tensor],
+    hs: Sequence[Tensor],
+    cs: Sequence[Tensor],
+    weights: Sequence[LstmWeights],
+    batch_sizes: list[int],
+    cell_clip: float | None,
+    projection_clip: float | None,
+    mask: Tensor | None = None,
+) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """One LSTM layer of all directions through time, with both clips inside of the recurrence.
+
+    Args:
+        inputs: (N, P) for each direction, packed in the order in which it reads.
+        hs, cs: the initial states (B, P) and (B, H) for each direction, of the texts in packed order.
+        weights: for each direction.
+        batch_sizes: how many texts have a token at each step.
+        cell_clip, projection_clip: bounds, or None.
+        mask: (N, 1), tokens at which the state does not change; see Packing.
+
+    Returns:
+        For each direction the outputs (N, P) and the states after the last token of each text.
+    """
+    directions = [
+        _lstm_direction(x, h, c, w, batch_sizes, cell_clip, projection_clip, mask if number == 0 else _reversed(mask, h))
+        for number, (x, h, c, w) in enumerate(zip(inputs, hs, cs, weights, strict=True))
+    ]
+    outputs, hs, cs = (list(part) for part in zip(*directions, strict=True))
+    return outputs, hs, cs
+
+
+def _reversed(mask: Tensor | None, h: Tensor) -> Tensor | None:
+    return None if mask is None else mask.view(-1, len(h)).flip(0).reshape(-1, 1)
+
+
+def _lstm_direction(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weights: LstmWeights,
+    batch_sizes: list[int],
+    cell_clip: float | None,
+    projection_clip: float | None,
+    mask: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    weights = LstmWeights(*map(dequantize, weights))
+    outputs, ended = [], []
+    masks = [None] * len(batch_sizes) if mask is None else mask.split(batch_sizes)
+    for gates, present in zip(F.linear(x, weights.input, weights.bias).split(batch_sizes), masks, strict=True):
+        running = len(gates)
+        if running < len(h):  # the shorter texts end here
+            ended.append((h[running:], c[running:]))
+            h, c = h[:running], c[:running]
+        new_h, new_c = lstm_step(gates, h, c, weights, cell_clip, projection_clip)
+        h, c = (new_h, new_c) if present is None else (torch.where(present, new_h, h), torch.where(present, new_c, c))
+        outputs.append(new_h)
+    h, c = (torch.cat(part) for part in zip((h, c), *reversed(ended), strict=True))
+    return torch.cat(outputs) if outputs else x, h, c
+
+
+def lstm_step(
+    gates: Tensor, h: Tensor, c: Tensor, weights: LstmWeights, cell_clip: float | None, projection_clip: float | None
+) -> tuple[Tensor, Tensor]:
+    """One token of n texts: the input's share of the gates (n, 4H), h (n, P), c (n, H) -> the new h and c.
+
+    The cell is computed in float32 at least, whatever the type of the weights.
+    """
+    wide = torch.promote_types(c.dtype, torch.float32)
+    i, j, f, o = (gates + F.linear(h, weights.recurrent)).to(wide).chunk(4, -1)
+    # A forget bias of 1 is part of the original cell, not of its stored bias.
+    new_c = clip(torch.sigmoid(f + 1) * c.to(wide) + torch.sigmoid(i) * torch.tanh(j), cell_clip)
+    new_h = (torch.sigmoid(o) * torch.tanh(new_c)).to(h.dtype)
+    if weights.projection is not None:
+        new_h = clip(F.linear(new_h, weights.projection), projection_clip).to(h.dtype)
+    return new_h, new_c.to(c.dtype)
+
+
+class ElmoLstmWeights(nn.Module):
+    """The weights of one layer of one direction; calling it returns them."""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        projection, cell = config.projection_size, config.cell_size
+        self.weight_input = nn.Parameter(torch.empty(4 * cell, projection))
+        self.weight_recurrent = nn.Parameter(torch.empty(4 * cell, projection))
+        self.bias = nn.Parameter(torch.empty(4 * cell))
+        # With H == P the original programs have neither a projection nor its clip.
+        self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if cell != projection else None
+
+    def forward(self) -> LstmWeights:
+        matrices = [stored_weight(self, name) for name in ("weight_input", "weight_recurrent", "weight_projection")]
+        return LstmWeights(*matrices[:2], self.bias, matrices[2])
+
+    def quantize(self):
+        """Stores the matrices in eight bits, for inference."""
+        for name in ("weight_input", "weight_recurrent", "weight_projection"):
+            if getattr(self, name) is not None:
+                quantize_weight(self, name)
+
+
+class ElmoLstmLayer(GradientCheckpointingLayer):
+    """One layer of all directions over packed tokens, without weights of its own."""
+
+    def __init__(self, config: ElmoConfig, skip: bool):
+        super().__init__()
+        self.skip, self.cell_clip = skip, config.cell_clip
+        self.projection_clip = config.projection_clip if config.cell_size != config.projection_size else None
+
+    def forward(
+        self, weights: list[LstmWeights], batch_sizes: list[int], mask: Tensor | None, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The inputs (N, P), h (B, P) and c (B, H) of all directions, side by side -> the same after the layer.
+
+        Checkpointing sees only tensors that are arguments by themselves.
+        """
+        count = len(weights)
+        inputs, hs, cs = tensors[:count], tensors[count : 2 * count], tensors[2 * count :]
+        outputs, hs, cs = run_kernel(
+            lstm_layer, inputs, hs, cs, weights, batch_sizes, self.cell_clip, self.projection_clip, mask
+        )
+        if self.skip:
+            outputs = [output + x for output, x in zip(outputs, inputs, strict=True)]
+        return *outputs, *hs, *cs
+
+
+class ElmoBiLm(nn.Module):
+    """The layers of both directions, which share nothing but their input."""
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__()
+        self.config = config
+        numbers = range(config.num_hidden_layers)
+        self.layers = nn.ModuleList(ElmoLstmLayer(config, config.use_skip_connections and n > 0) for n in numbers)
+        self.forward_layers = nn.ModuleList(ElmoLstmWeights(config) for _ in numbers)
+        self.backward_layers = nn.ModuleList(ElmoLstmWeights(config) for _ in numbers) if config.bidirectional else None
+
+    @property
+    def directions(self) -> list[nn.ModuleList]:
+        """The weights of each direction."""
+        return [stack for stack in (self.forward_layers, self.backward_layers) if stack is not None]
+
+    def initial_states(self, batch: int, like: Tensor) -> States:
+        """Zeros, which is where every text begins unless states are given."""
+        config = self.config
+        h = like.new_zeros(batch, config.num_directions, config.projection_size)
+        c = like.new_zeros(batch, config.num_directions, config.cell_size)
+        return tuple((h, c) for _ in range(config.num_hidden_layers))
+
+    def forward(
+        self, inputs: list[Tensor], packing: Packing, past_states: States | None = None, dropout: float = 0.0
+    ) -> tuple[list[list[Tensor]], States]:
+        """Token vectors (N, P) of each direction in its own order -> the outputs of each layer, and the last states.
+
+        `dropout` acts on the input of every layer that is in training mode.
+        """
+        if past_states is None:
+            past_states = self.initial_states(packing.shape[0], inputs[0])
+        outputs, states = [], []
+        for layer, stacks, (h, c) in zip(self.layers, zip(*self.directions, strict=True), past_states, strict=True):
+            weights = [stack() for stack in stacks]
+            inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
+            hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
+            results = layer(weights, packing.batch_sizes, packing.mask, *inputs, *hs, *cs)
+            inputs, hs, cs = (results[start :: 1][: len(stacks)] for start in (0, len(stacks), 2 * len(stacks)))
+            outputs.append(list(inputs))
+            states.append(tuple(torch.stack(part, 1).index_select(0, packing.inverse_rows) for part in (hs, cs)))
+        return outputs, tuple(states)
+
+
+# -- the mix
+
+
+class ElmoScalarMix(nn.Module):
+    """`gamma * sum_j softmax(weight)_j * layer_j`, or a mix that does not learn.
+
+    Args:
+        num_layers: number of layers, the token vectors included.
+        mode: `"learned"`, `"average"`, `"top"`, a layer index, or a list of fixed weights.
+        layer_norm: None, `"sentence"` (mean and variance over the words of a sentence) or `"batch"` (over all words
+            of the batch, as in the original: a vector then depends on the other texts).
+        l2: factor of the penalty `sum(weight ** 2)`, see [`~ElmoScalarMix.penalty`].
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import ElmoScalarMix
+    >>> mix = ElmoScalarMix(num_layers=3)
+    >>> layers = [torch.full((1, 2, 4), float(number)) for number in range(3)]
+    >>> mix(layers)[0, 0].tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> mix.layer_weights()
+    tensor([0.3333, 0.3333, 0.3333])
+
+    ```
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        mode: str | int | Sequence[float] = "learned",
+        layer_norm: str | None = None,
+        l2: float = 0.0,
+    ):
+        super().__init__()
+        check_mix(mode, num_layers)
+        self.num_layers, self.mode, self.layer_norm, self.l2 = num_layers, mode, layer_norm, l2
+        learned = mode == "learned"
+        self.weight = nn.Parameter(torch.zeros(num_layers)) if learned else None
+        self.gamma = nn.Parameter(torch.ones(1)) if learned else None
+
+    def layer_weights(self) -> Tensor:
+        """The share of each layer, on the CPU and without gradient: the softmax of `weight`, or the fixed weights."""
+        if self.weight is not None:
+            return self.weight.detach().float().softmax(0).cpu()
+        return torch.tensor(self._fixed_weights())
+
+    def penalty(self) -> Tensor | float:
+        """`l2 * sum(weight ** 2)`, which a task adds to its loss; 0 if nothing is learned or `l2` is 0."""
+        return self.l2 * self.weight.square().sum() if self.weight is not None and self.l2 else 0.0
+
+    def forward(
+        self, hidden_states: Sequence[Tensor], attention_mask: Tensor | None = None, word_mask: Tensor | None = None
+    ) -> Tensor:
+        """Layers (B, T, size) -> their mix (B, T, size), zero where `attention_mask` (B, T) is 0.
+
+        `word_mask` names the positions whose mean and variance the layer norm uses: `attention_mask` without the
+        sentence boundaries. By default all positions of `attention_mask` count. Without layer norm and mask the
+        layers may have any shape.
+        """
+        if len(hidden_states) != self.num_layers:
+            raise ValueError(f"Invalid number of layers: {len(hidden_states)}. Expected {self.num_layers}.")
+        layers = list(hidden_states)
+        if self.layer_norm is not None:
+            words = attention_mask if word_mask is None else word_mask
+            words = torch.ones_like(layers[0][..., 0]) if words is None else words
+            layers = [self._normalize(layer, words.bool()) for layer in layers]
+        if self.weight is None:
+            # A fixed weight of 0 leaves the layer out, so that no gradient flows into it.
+            pairs = zip(self._fixed_weights(), layers, strict=True)
+            mixed = sum(weight * layer for weight, layer in pairs if weight)
+        else:
+            weights = _at_least_float32(self.weight).softmax(0) * self.gamma
+            mixed = sum(w * layer for w, layer in zip(weights.to(layers[0].dtype).unbind(), layers, strict=True))
+        return mixed if attention_mask is None else torch.where(attention_mask.bool()[..., None], mixed, 0.0)
+
+    def _fixed_weights(self) -> list[float]:
+        if self.mode == "average":
+            return [1 / self.num_layers] * self.num_layers
+        if isinstance(self.mode, (str, int)):
+            index = self.num_layers - 1 if self.mode == "top" else self.mode
+            return [float(number == index) for number in range(self.num_layers)]
+        return [float(weight) for weight in self.mode]
+
+    def _normalize(self, layer: Tensor, words: Tensor) -> Tensor:
+        dims = (0, 1, 2) if self.layer_norm == "batch" else (1, 2)
+        x, words = _at_least_float32(layer), words[..., None]  # (B, T, size), (B, T, 1)
+        count = (words.sum(dims, keepdim=True) * x.shape[-1]).clamp(min=1)
+        mean = torch.where(words, x, 0.0).sum(dims, keepdim=True) / count
+        variance = torch.where(words, x - mean, 0.0).square().sum(dims, keepdim=True) / count
+        return ((x - mean) / torch.sqrt(variance + 1e-12)).to(layer.dtype)
+
+    def extra_repr(self) -> str:
+        return f"num_layers={self.num_layers}, mode={self.mode!r}, layer_norm={self.layer_norm!r}, l2={self.l2}"
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+# -- checks of inputs
+
+
+def can_inspect(x: Tensor) -> bool:
+    """Whether checks may look at values: on other devices each look would wait, and a compiler cannot follow it."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check_types(inputs: dict[str, Any]):
+    """Raises TypeError unless each input that is not None is a tensor of the type that its name asks for."""
+    for name, value in inputs.items():
+        if value is None:
+            continue
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"Invalid type of `{name}`: {type(value).__name__}. Expected a tensor, as "
+                "tokenizer(..., return_tensors='pt') returns."
+            )
+        is_id = name.endswith("input_ids")
+        if is_id or name in ("token_type_ids", "word_vector_ids", "backward_labels"):
+            # Ids of characters go up to 261, which eight bits cannot hold.
+            allowed = INTEGER_TYPES[2:] if is_id else INTEGER_TYPES
+            if value.dtype not in allowed:
+                raise TypeError(f"Invalid type of `{name}`: {value.dtype}. Expected integers such as torch.int64.")
+        elif value.is_complex() or (name == "inputs_embeds" and not value.is_floating_point()):
+            raise TypeError(f"Invalid type of `{name}`: {value.dtype}. Expected real numbers such as torch.float32.")
+
+
+def check_inputs(config: ElmoConfig, input_ids: Any = None, inputs_embeds: Any = None, **per_token: Any):
+    """Raises unless exactly one of ids and token vectors is given, of the right shape, and the rest fits them."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Invalid inputs: expected either input_ids or inputs_embeds, exactly one of the two.")
+    check_types({"input_ids": input_ids, "inputs_embeds": inputs_embeds, **per_token})
+    name, x = ("input_ids", input_ids) if inputs_embeds is None else ("inputs_embeds", inputs_embeds)
+    if inputs_embeds is not None:
+        fits = x.dim() == 3 and x.shape[2] == config.projection_size
+        expected = f"token vectors (batch, tokens, {config.projection_size})"
+    elif config.word_input:
+        fits, expected = x.dim() == 2, "word ids (batch, tokens), as ElmoTokenizer makes them"
+    else:
+        width = config.row_width
+        # Rows of bytes may be narrower, since their padding is known; a dictionary has a padding of its own.
+        fits = x.dim() == 3 and (1 if config.dictionary is None else width) <= x.shape[2] <= width
+        expected = f"(batch, tokens, characters) with up to {width} characters a token, as ElmoTokenizer makes them"
+    if not fits:
+        raise ValueError(f"Invalid shape of `{name}`: {tuple(x.shape)}. Expected {expected}.")
+    for other, value in per_token.items():
+        if value is not None and value.shape != x.shape[:2]:
+            raise ValueError(
+                f"Invalid shape of `{other}`: {tuple(value.shape)}. Expected one value per token, {tuple(x.shape[:2])}."
+            )
+    if inputs_embeds is None and x.numel() and can_inspect(x):
+        rows = config.vocab_size + 1 if config.word_input else config.row_ids
+        lowest, highest = (int(value) for value in torch.aminmax(x))
+        if lowest < 0 or highest >= rows:
+            wrong = lowest if lowest < 0 else highest
+            raise ValueError(f"Invalid id in `input_ids`: {wrong}. Expected ids from 0 to {rows - 1}.")
+
+
+def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor):
+    """Raises unless the states are those of this model for a batch of this size, or None."""
+    if past_states is None:
+        return
+    is_states = isinstance(past_states, (tuple, list)) and all(
+        isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(part, Tensor) for part in pair)
+        for pair in past_states
+    )
+    if not is_states:
+        raise TypeError(
+            f"Invalid type of `past_states`: {type(past_states).__name__}. Expected `past_states` of an earlier "
+            "output: for each layer a pair (h, c) of tensors."
+        )
+    if len(past_states) != config.num_hidden_layers:
+        raise ValueError(
+            f"Invalid `past_states`: {len(past_states)} layers. Expected {config.num_hidden_layers}, as this model has."
+        )
+    expected = [(batch, config.num_directions, size) for size in (config.projection_size, config.cell_size)]
+    autocast = torch.is_autocast_enabled(like.device.type)
+    for number, pair in enumerate(past_states, 1):
+        if any(part.shape[:1] != (batch,) for part in pair):
+            raise ValueError(
+                f"Invalid `past_states`: {pair[0].shape[0]} texts. Expected {batch}, as in this batch: a state belongs "
+                "to the text in the same row. Pass states of the same rows, or fit them with resize_states(states, n)."
+            )
+        if [tuple(part.shape) for part in pair] != expected:
+            raise ValueError(
+                f"Invalid `past_states` of layer {number}: shapes {tuple(pair[0].shape)} and {tuple(pair[1].shape)}. "
+                f"Expected {expected[0]} and {expected[1]}."
+            )
+        for part in pair:
+            if part.device != like.device or (part.dtype != like.dtype and not autocast):
+                raise ValueError(
+                    f"Invalid `past_states`: {part.dtype} on {part.device}. Expected {like.dtype} on {like.device}, "
+                    "as the weights of the model."
+                )
+
+
+# -- the base class
+
+
+class ElmoPreTrainedModel(PreTrainedModel):
+    """What every ELMo class shares: initial weights, freezing, quantization, loading and saving.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoPreTrainedModel
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> model = ElmoForTokenClassification(config)
+    >>> isinstance(model, ElmoPreTrainedModel), model.base_model is model.elmo
+    (True, True)
+
+    ```
+    """
+
+    config_class = ElmoConfig
+    base_model_prefix = "elmo"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["ElmoBiLm"]
+    # A mix that does not learn has no parameters, and a model without softmax does not miss one.
+    _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$", r"^softmax\."]
+    # What `config.freeze_bilm=None` means for this class.
+    freezes_by_default = False
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        # The distributions of the original program.
+        config = self.config
+        if hasattr(module, "initial_weights"):
+            module.initial_weights()
+        elif isinstance(module, nn.Embedding):
+            bound = math.sqrt(6 / (module.num_embeddings - 1 + module.embedding_dim)) if config.word_input else 1.0
+            init.uniform_(module.weight, -bound, bound)
+            if not getattr(module.weight, "_is_hf_initialized", False):
+                module.weight[0].zero_()
+        elif isinstance(module, ElmoConvolution):
+            _, channels, width = module.weight.shape
+            if config.character_cnn_activation == "relu":
+                init.uniform_(module.weight, -0.05, 0.05)
+            else:
+                init.normal_(module.weight, 0.0, 1 / math.sqrt(width * channels))
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear) and module.weight is not None:
+            init.normal_(module.weight, 0.0, 1 / math.sqrt(module.in_features))
+            if module.bias is not None:
+                init.constant_(module.bias, getattr(module, "initial_bias", 0.0))
+        elif isinstance(module, ElmoLstmWeights) and module.weight_input is not None:
+            bound = math.sqrt(6 / (2 * config.projection_size + 4 * config.cell_size))
+            init.uniform_(module.weight_input, -bound, bound)
+            init.uniform_(module.weight_recurrent, -bound, bound)
+            init.zeros_(module.bias)
+            if module.weight_projection is not None:
+                bound = math.sqrt(6 / (config.projection_size + config.cell_size))
+                init.uniform_(module.weight_projection, -bound, bound)
+        elif isinstance(module, ElmoScalarMix) and module.weight is not None:
+            init.zeros_(module.weight)
+            init.ones_(module.gamma)
+
+    # -- loading
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
+        """As in transformers; `freeze_bilm=True`, `False` or a list of parts sets what trains.
+
+        Weights of the biLM that are missing, damaged or of other shapes than config.json says are an error, unless
+        `output_loading_info=True` asks for a report, or `ignore_mismatched_sizes=True` allows other shapes.
+        """
+        name, wants_report = pretrained_model_name_or_path, kwargs.pop("output_loading_info", False)
+        mismatches_allowed = kwargs.pop("ignore_mismatched_sizes", False)
+        if name is not None:
+            check_place(name)
+        try:
+            model, report = super().from_pretrained(
+                name, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+            )
+        except SafetensorError as error:
+            raise OSError(f"{_weights_of(name)} are damaged and cannot be read: {error}.") from error
+        if not mismatches_allowed:
+            model._check_shapes(name, report["mismatched_keys"])
+        if not wants_report:
+            model._check_missing(name, report["missing_keys"])
+        model._apply_freezing()  # loading makes every parameter trainable
+        return (model, report) if wants_report else model
+
+    @classmethod
+    def _check_shapes(cls, name: Any, mismatched: Any):
+        wrong = sorted((key, tuple(shape), tuple(expected)) for key, shape, expected in mismatched)
+        if wrong:
+            key, shape, expected = wrong[0]
+            raise ValueError(
+                f"{_weights_of(name)} do not fit config.json: {key} has the shape {list(shape)}{_and_more(wrong)}. "
+                f"Expected {list(expected)}: both files as they were saved together "
+                "(`ignore_mismatched_sizes=True` initializes such weights anew)."
+            )
+
+    def _check_missing(self, name: Any, missing: Any):
+        # Without these a model would compute with random numbers; a head or a mix may be new.
+        needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{self.base_model_prefix}."
+        absent = sorted(key for key in missing if key.removeprefix(prefix).startswith(needed))
+        if absent:
+            raise ValueError(
+                f"{_weights_of(name)} do not fit config.json: {absent[0]} is missing{_and_more(absent)}. Expected "
+                "both files as they were saved together (`output_loading_info=True` returns a report instead)."
+            )
+
+    # -- freezing
+
+    def post_init(self):
+        super().post_init()
+        self._apply_freezing()
+
+    def freeze(self, parts: bool | Sequence[str] = True):
+        """Freezes the whole biLM (True), nothing (False), or the named parts only; saved with the model.
+
+        A frozen part gets no gradient and stays in evaluation mode after `.train()`. The mix and everything above
+        the biLM keep training.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)
+        >>> model = ElmoModel(config)
+        >>> model.freeze(["token_encoder", "layer_1"])
+        >>> sorted({name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad})
+        ['bilm', 'scalar_mix']
+
+        ```
+        """
+        self.config.freeze_bilm = parts if isinstance(parts, bool) else list(parts)
+        self.config.validate_architecture()
+        self._apply_freezing()
+
+    def _frozen_parts(self) -> list[str]:
+        chosen = self.freezes_by_default if self.config.freeze_bilm is None else self.config.freeze_bilm
+        return (self.config.bilm_parts if chosen else []) if isinstance(chosen, bool) else chosen
+
+    def _apply_freezing(self):
+        frozen = self._frozen_parts()
+        for part, modules in self.base_model.bilm_parts().items():
+            for module in modules:
+                module.requires_grad_(part not in frozen)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        parts = self.base_model.bilm_parts()
+        for part in self._frozen_parts():
+            for module in parts[part]:
+                module.eval()
+        return self
+
+    def parameter_groups(self, lr: float, bilm_lr: float | None = None) -> list[dict[str, Any]]:
+        """Parameter groups for an optimizer: the biLM with a learning rate of its own, all the rest with `lr`.
+
+        Frozen parameters are left out; biases and mixes get no weight decay. Without `bilm_lr` all have `lr`.
+
+        Example:
+
+        ```python
+        >>> import torch
+        >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, freeze_bilm=False)
+        >>> model = ElmoForTokenClassification(config)
+        >>> optimizer = torch.optim.AdamW(model.parameter_groups(lr=1e-2, bilm_lr=1e-4), weight_decay=0.01)
+        >>> for group in optimizer.param_groups:
+        ...     print(group["name"], group["lr"], group["weight_decay"])
+        biLM 0.0001 0.01
+        biLM, undecayed 0.0001 0.0
+        head 0.01 0.01
+        head, undecayed 0.01 0.0
+
+        ```
+        """
+        modules = [module for part in self.base_model.bilm_parts().values() for module in part]
+        bilm = {id(parameter) for module in modules for parameter in module.parameters()}
+        rates = {"biLM": lr if bilm_lr is None else bilm_lr, "head": lr}
+        groups = {}
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                name = "biLM" if id(parameter) in bilm else "head"
+                group = {"name": name, "params": [], "lr": rates[name]}
+                if parameter.dim() < 2:
+                    group |= {"name": f"{name}, undecayed", "weight_decay": 0.0}
+                groups.setdefault(group["name"], group)["params"].append(parameter)
+        return [groups[name] for name in sorted(groups)]
+
+    # -- quantization and caches
+
+    def quantize(self):
+        """Stores the large weights in eight bits, for good, and freezes the biLM; for inference on a CPU.
+
+        The softmax of a language model is quantized too, and nothing of it trains any more; a head still does. The
+        config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+        >>> model.quantize()
+        >>> model.bilm.forward_layers[0].weight_input_int8.dtype
+        torch.int8
+
+        ```
+        """
+        if not self.config.int8_weights:
+            self.quantize_modules()
+            self.config.int8_weights = True
+            self.freeze()
+
+    def quantize_modules(self):
+        """Quantizes the weights without a change of the config."""
+        self.base_model.quantize_modules()
+
+    def cache_words(self, number: int | None = None, megabytes: float | None = None):
+        """Caches the context-free vectors of words from batch to batch; 0 switches the cache off, as by default.
+
+        Vectors change in their last bits only, which depend on the words that are computed together. A changed weight
+        empties the cache; it is not used where gradients flow into the token encoder. Of a word that is in the cache,
+        hooks on the token encoder see nothing. Not saved with the model. Needs the package elmo_hf.
+
+        Args:
+            number: of words, or
+            megabytes: of memory.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoModel
+        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+        >>> model.cache_words(200_000)
+        >>> model.cache_words(megabytes=512)
+
+        ```
+        """
+        if (number is None) == (megabytes is None):
+            raise ValueError("Invalid arguments of cache_words. Expected a number of words or `megabytes=`.")
+        amount = megabytes if number is None else number
+        if amount < 0:
+            raise ValueError(f"Invalid size of the cache: {amount}. Expected a number of at least 0.")
+        if not self.config.word_input:
+            from elmo_hf.kernels.word_cache import WordCache
+
+            encoder = self.base_model.token_encoder
+            encoder.word_cache = WordCache(words=number, megabytes=megabytes) if amount else None
+
+    def cache_sentences(self, cache: Any):
+        """Caches the layers of a frozen biLM for each sentence: a second epoch costs only what comes after them.
+
+        Changed weights are noticed. Nothing is cached where states are passed; of a sentence that is in the cache,
+        hooks on the biLM see nothing. Not saved with the model. Three layers of 1,024 take 1.2 GB for 100,000 tokens.
+
+        Args:
+            cache: a `SentenceCache` of its own, or one that models share; None switches it off, as by default.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, SentenceCache
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)
+        >>> model = ElmoForTokenClassification(config)
+        >>> model.cache_sentences(SentenceCache(megabytes=2000))
+
+        ```
+        """
+        frozen = self._frozen_parts()
+        trained = [part for part in self.config.bilm_parts if part not in frozen]
+        if cache is not None and trained:
+            raise ValueError(
+                f"Invalid use of cache_sentences: {', '.join(trained)} of the biLM may train. Expected a frozen biLM; "
+                "model.freeze() freezes it."
+            )
+        self.base_model.sentence_cache = cache
+
+    def layer_weights(self) -> dict[str, Tensor]:
+        """The weights of every mix in the model by its name, token vectors first."""
+        return {name: mix.layer_weights() for name, mix in self.named_modules() if isinstance(mix, ElmoScalarMix)}
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any):
+        raise ValueError(
+            "An ELMo has no token embeddings to resize: it builds vectors from the characters of any word (or, with "
+            "word_input, from the fixed vocabulary that it was trained with)."
+        )
+
+    def check_keywords(self, keywords: dict[str, Any]):
+        """Raises TypeError for keywords that no `forward` knows; those of attention models are ignored."""
+        for name, value in keywords.items():
+            if name not in IGNORED_KEYWORDS:
+                raise TypeError(f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}.")
+            if value is not None and value is not False and name in ATTENTION_KEYWORDS:
+                logger.warning_once(f"`{name}` is ignored: an ELMo has no attention and no positions.")
+
+    # -- saving
+
+    def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, push_to_hub: bool = False, **kwargs: Any):
+        """As in transformers; with the package elmo_hf installed, it also writes a model card unless there is one."""
+        hub_names = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
+        hub_arguments = {name: kwargs.pop(name) for name in hub_names if name in kwargs} if push_to_hub else {}
+        foreign = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
+        self.config.custom_pipelines = {**foreign, **pipelines_of(type(self).__name__)}
+        try:
+            super().save_pretrained(save_directory, *args, **kwargs)
+        finally:
+            self.config.custom_pipelines = foreign
+        if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
+            with contextlib.suppress(ImportError):
+                from elmo_hf.hub.files import write_beside_model
+
+                write_beside_model(self, save_directory)
+        if push_to_hub:
+            repo_id = hub_arguments.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
+            self.push_to_hub(repo_id, token=kwargs.get("token"), **hub_arguments)
+
+    def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
+        """As in transformers; with the package elmo_hf installed, a repository without a model card gets one."""
+        with contextlib.suppress(ImportError):
+            from elmo_hf.hub.model_card import create_repo_with_card
+
+            create_repo_with_card(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        return super().push_to_hub(repo_id, **kwargs)
+
+
+def _weights_of(name: Any) -> str:
+    """The file of the weights where it is known, for example `The weights in DIR/model.safetensors`."""
+    folder = Path(name) if isinstance(name, (str, os.PathLike)) else None
+    if folder is None or not folder.is_dir():
+        return f"The weights of {name}"
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    return f"The weights in {files[0] if len(files) == 1 else folder}"
+
+
+def _and_more(items: list) -> str:
+    return f" (and {len(items) - 1} more)" if len(items) > 1 else ""
+
+
+# -- the model
 
 
 @dataclass
@@ -30,9 +1085,10 @@ class ElmoModelOutput(ModelOutput):
 
     Args:
         last_hidden_state: the mix of all layers, (B, T, hidden_size); zeros at masked positions.
-        hidden_states: on request, the layers themselves, the token vectors first: L + 1 times (B, T, hidden_size).
-        past_states: with `use_cache=True`, or when states were handed in: the states after the last token, to hand to
-            the next call that goes on with the text.
+        hidden_states: with `output_hidden_states=True` the layers, the token vectors first: L + 1 times
+            (B, T, hidden_size).
+        past_states: with `use_cache=True`, or when states were passed: the states after the last token, to be passed
+            to the next call with the continuation of the text.
 
     Example:
 
@@ -68,11 +1124,11 @@ class ElmoModel(ElmoPreTrainedModel):
     ```
     """
 
-    sentence_cache: SentenceCache | None = None
+    sentence_cache: Any = None  # see ElmoPreTrainedModel.cache_sentences
 
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
-        self.token_encoder = token_encoder(config)
+        self.token_encoder = ElmoWordEmbedding(config) if config.word_input else ElmoCharacterEncoder(config)
         self.bilm = ElmoBiLm(config)
         self.scalar_mix = ElmoScalarMix(config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2)
         self.post_init()
@@ -83,9 +1139,9 @@ class ElmoModel(ElmoPreTrainedModel):
     def quantize_modules(self):
         if not self.config.word_input:
             self.token_encoder.quantize()
-        for layers in self.bilm.directions:
-            for layer in layers:
-                layer.quantize()
+        for stack in self.bilm.directions:
+            for weights in stack:
+                weights.quantize()
 
     def get_input_embeddings(self) -> nn.Module:
         return self.token_encoder
@@ -95,15 +1151,15 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def bilm_parts(self) -> dict[str, list[nn.Module]]:
         """The modules of each part that `freeze` knows."""
-        layers = zip(*self.bilm.directions, strict=True)
-        return dict(zip(self.config.bilm_parts, [[self.token_encoder], *map(list, layers)], strict=True))
+        layers = map(list, zip(self.bilm.layers, *self.bilm.directions, strict=True))
+        return dict(zip(self.config.bilm_parts, [[self.token_encoder], *layers], strict=True))
 
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         past_states: States | None = None,
         output_hidden_states: bool | None = None,
         use_cache: bool | None = None,
@@ -113,62 +1169,64 @@ class ElmoModel(ElmoPreTrainedModel):
         Args:
             input_ids: characters (B, T, C), C up to `max_characters_per_token`, as ElmoTokenizer makes them; for
                 word-input models ids (B, T), 0 for no token and k + 1 for line k of the vocabulary.
-            attention_mask: (B, T), 0 at positions to pass over, wherever they are. Not given: where ids are not 0.
+            attention_mask: (B, T), 0 at masked positions, wherever they are. By default 0 where all ids are 0.
             inputs_embeds: token vectors (B, T, projection_size) in place of `input_ids`.
-            past_states: `past_states` of an earlier output, to go on with its text. Not given: zeros.
+            past_states: `past_states` of an earlier output, to continue its text. By default zeros.
             output_hidden_states: return all layers too.
-            use_cache: return `past_states`. Not given: where `past_states` are handed in.
-            keywords: what every model of transformers is called with, as `output_attentions`; an ELMo has none.
+            use_cache: return `past_states`. By default if `past_states` are passed.
+            keywords: keywords of other models of transformers, such as `output_attentions`, which are ignored.
         """
-        self.check_keywords(keywords, input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
-        self._check_inputs(input_ids, attention_mask, inputs_embeds)
+        self.check_keywords(keywords)
+        check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
-        self._check_states(past_states, mask.shape[0])
+        check_states(self.config, past_states, len(mask), self.bilm.forward_layers[0].bias)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        stateful = returns_states(use_cache, past_states)
-        cache = self.sentence_cache if input_ids is not None and past_states is None and not stateful else None
-        if cache is not None and cache.may_serve(self, input_ids, mask):
-            layers = cache.layers(self, input_ids, mask)
-            return ElmoModelOutput(
-                last_hidden_state=self.mix(layers, mask, input_ids),
-                hidden_states=layers if output_hidden_states else None,
-            )
-        mixed, hidden_states, states = self.compute(input_ids, inputs_embeds, mask, past_states, output_hidden_states)
+        returns_states = past_states is not None if use_cache is None else use_cache
+        cache = self.sentence_cache if input_ids is not None and past_states is None and not returns_states else None
+        states, packing = None, None
+        if cache is None:
+            layers, packing, states = self.run_layers(input_ids, inputs_embeds, mask, past_states)
+            if output_hidden_states or self.scalar_mix.layer_norm is not None:
+                layers = [packing.unpack(layer) for layer in layers]
+                packing = None
+        else:
+            layers = cache(self, input_ids, mask)
+        # The mix is computed from the layers that are returned, or from packed ones, which is less work.
+        mixed = self.mix(layers, mask, input_ids) if packing is None else packing.unpack(self.scalar_mix(layers))
         return ElmoModelOutput(
             last_hidden_state=mixed,
-            hidden_states=hidden_states,
-            past_states=states if stateful else None,
+            hidden_states=tuple(layers) if output_hidden_states else None,
+            past_states=states if returns_states else None,
         )
 
-    @has_fast_way("compute")
-    def compute(
-        self,
-        input_ids: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        mask: torch.Tensor,
-        past_states: States | None,
-        all_layers: bool,
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None, States]:
-        """Checked inputs -> the mix, the layers if they are asked for, and the states after the text."""
-        tokens = self._token_vectors(input_ids, inputs_embeds, mask)  # (B, T, P)
-        layers, states = self.bilm(tokens, mask, past_states=past_states)
-        hidden_states = (torch.cat([tokens] * self.config.num_directions, -1), *layers)  # L + 1 times (B, T, hidden)
-        return self.mix(hidden_states, mask, input_ids), hidden_states if all_layers else None, states
+    @torch.compiler.disable
+    def run_layers(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, mask: Tensor, past_states: States | None
+    ) -> tuple[list[Tensor], Packing, States]:
+        """Checked inputs -> L + 1 layers of packed tokens (N, hidden_size), their packing, and the last states.
 
-    def mix(
-        self, hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, input_ids: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Layers (B, T, hidden_size) -> what the model's own mix makes of them."""
-        words = mask if self.scalar_mix.layer_norm is None else word_mask(self.config, mask, input_ids)
-        return self.scalar_mix(hidden_states, mask, words)
+        Not compiled, because the loop over time would be compiled anew for every length.
+        """
+        packing = pack_tokens(mask)
+        if inputs_embeds is None:
+            tokens = self.token_encoder(packing.pack(input_ids))  # (N, P)
+        else:
+            tokens = packing.pack(inputs_embeds)
+        inputs = [tokens, tokens.index_select(0, packing.reverse)][: self.config.num_directions]
+        outputs, states = self.bilm(inputs, packing, past_states)
+        token_layer = torch.cat([tokens] * self.config.num_directions, -1)
+        return [token_layer, *(packing.to_forward_order(output) for output in outputs)], packing, states
 
-    def sentence_vectors(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **keywords: Any
-    ) -> torch.Tensor:
-        """The mean (B, hidden_size) of the mix over each sentence's words, without `<S>` and `</S>`.
+    def mix(self, layers: Sequence[Tensor], mask: Tensor, input_ids: Tensor | None) -> Tensor:
+        """The model's own mix of layers (B, T, hidden_size)."""
+        words = None if self.scalar_mix.layer_norm is None else word_mask(self.config, mask, input_ids)
+        return self.scalar_mix(layers, mask, words)
 
-        This is what sentence-transformers calls. A sentence without words gets zeros.
+    def sentence_vectors(self, input_ids: Tensor, attention_mask: Tensor | None = None, **keywords: Any) -> Tensor:
+        """The mean (B, hidden_size) of the mix over the words of each sentence, without `<S>` and `</S>`.
+
+        sentence-transformers calls this method. A sentence without words gets zeros.
 
         Example:
 
@@ -182,126 +1240,26 @@ class ElmoModel(ElmoPreTrainedModel):
         ```
         """
         x = self(input_ids, attention_mask, **keywords).last_hidden_state
-        words = word_mask(self.config, token_mask(input_ids, attention_mask), input_ids)[..., None]  # (B, T, 1)
-        return torch.where(words, x, 0.0).sum(1) / words.sum(1).clamp(min=1)
-
-    def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, push_to_hub: bool = False, **kwargs: Any):
-        """As in transformers, with a model card, and with what sentence-transformers needs to load the folder."""
-        hub = {name: kwargs.pop(name) for name in HUB_KEYWORDS if name in kwargs} if push_to_hub else {}
-        token = {"token": kwargs["token"]} if "token" in kwargs else {}
-        super().save_pretrained(save_directory, *args, **kwargs)
-        if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
-            write_sentence_transformers(save_directory)
-        if push_to_hub:
-            repo_id = hub.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
-            self.push_to_hub(repo_id, **token, **hub)
+        return pool_words(x, word_mask(self.config, token_mask(input_ids, attention_mask), input_ids))
 
     def encode_tokens(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Checked inputs -> context-free token vectors (B, T, P), zero where masked, and the mask (B, T) as bool."""
-        self._check_inputs(input_ids, attention_mask, inputs_embeds)
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, inputs_embeds: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The context-free token vectors (B, T, P) of a batch, zero where masked, and the mask (B, T) as bool."""
+        check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)
-        return self._token_vectors(input_ids, inputs_embeds, mask), mask
-
-    def _token_vectors(
-        self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, mask: torch.Tensor
-    ) -> torch.Tensor:
-        if inputs_embeds is None:
-            return self.token_encoder(input_ids, mask)
-        return torch.where(mask[..., None], inputs_embeds, 0.0)
-
-    def _check_inputs(
-        self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-    ):
-        check_one_input(input_ids, inputs_embeds)
         if inputs_embeds is not None:
-            if inputs_embeds.dim() != 3 or inputs_embeds.shape[2] != self.config.projection_size:
-                raise ValueError(
-                    f"inputs_embeds has the shape {tuple(inputs_embeds.shape)}; accepted are token vectors "
-                    f"(batch, tokens, {self.config.projection_size})."
-                )
-        else:
-            self._check_input_ids(input_ids)
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if attention_mask is not None and attention_mask.shape != given.shape[:2]:
-            raise ValueError(
-                f"attention_mask has the shape {tuple(attention_mask.shape)}; accepted is one value per token, "
-                f"{tuple(given.shape[:2])}."
-            )
-
-    def _check_input_ids(self, input_ids: torch.Tensor):
-        if input_ids.is_floating_point() or input_ids.is_complex() or input_ids.dtype == torch.bool:
-            raise TypeError(f"input_ids has the type {input_ids.dtype}; accepted are whole numbers, as torch.int64.")
-        if self.config.word_input:
-            if input_ids.dim() != 2:
-                raise ValueError(
-                    f"input_ids has the shape {tuple(input_ids.shape)}; this model reads word ids (batch, tokens)."
-                )
-            rows = self.config.vocab_size + 1
-        else:
-            width = self.config.row_width
-            # What fills up a row of bytes is known; what fills up a row of a dictionary's ids, the dictionary says.
-            least = 1 if self.config.dictionary is None else width
-            if input_ids.dim() != 3 or not least <= input_ids.shape[2] <= width:
-                raise ValueError(
-                    f"input_ids has the shape {tuple(input_ids.shape)}; this model reads characters "
-                    f"(batch, tokens, characters) with up to {width} characters a token. ElmoTokenizer makes them."
-                )
-            rows = self.config.row_ids
-        if input_ids.numel() and costs_nothing_to_look_at(input_ids):
-            lowest, highest = (int(value) for value in torch.aminmax(input_ids))
-            if lowest < 0 or highest >= rows:
-                wrong = lowest if lowest < 0 else highest
-                raise ValueError(f"input_ids holds {wrong}; accepted are ids from 0 to {rows - 1}.")
-
-    def _check_states(self, past_states: States | None, batch: int):
-        if past_states is None:
-            return
-        check_states(past_states, self.bilm.forward_layers[0].bias)
-        if len(past_states) != self.config.num_hidden_layers:
-            raise ValueError(
-                f"past_states has {len(past_states)} layers; this model has {self.config.num_hidden_layers}."
-            )
-        config = self.config
-        for number, (h, c) in enumerate(past_states, 1):
-            if h.shape[0] != batch or c.shape[0] != batch:
-                raise ValueError(
-                    f"past_states are of {h.shape[0]} texts, but this batch has {batch}: a state belongs to the text "
-                    "in the same row. Hand on states with the same rows, or fit them with resize_states(states, n)."
-                )
-            accepted = [(batch, config.num_directions, size) for size in (config.projection_size, config.cell_size)]
-            if [tuple(h.shape), tuple(c.shape)] != accepted:
-                raise ValueError(
-                    f"past_states of layer {number} have the shapes {tuple(h.shape)} and {tuple(c.shape)}; accepted "
-                    f"are {accepted[0]} and {accepted[1]}."
-                )
-
-
-def returns_states(use_cache: bool | None, past_states: States | None) -> bool:
-    """Whether a call gives states back: if asked to, or if it was given some and nothing else was said."""
-    return past_states is not None if use_cache is None else use_cache
-
-
-def token_encoder(config: ElmoConfig) -> nn.Module:
-    """What makes token vectors of a model's input: of bytes, of ids from dictionaries, or of words."""
-    if config.dictionary is not None:
-        return ElmoDictionaryEncoder(config)
-    return ElmoWordEmbedding(config) if config.word_input else ElmoCharacterEncoder(config)
+            return torch.where(mask[..., None], inputs_embeds, 0.0), mask
+        positions = mask.flatten().nonzero().squeeze(1)
+        vectors = self.token_encoder(input_ids.flatten(0, 1).index_select(0, positions))  # (N, P)
+        padded = vectors.new_zeros(mask.numel(), vectors.shape[1]).index_copy(0, positions, vectors)
+        return padded.unflatten(0, mask.shape), mask
 
 
 def token_mask(
-    input_ids: torch.Tensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Which positions (B, T) hold tokens: those of the attention mask, or else those whose ids are not all 0."""
+    input_ids: Tensor | None = None, attention_mask: Tensor | None = None, inputs_embeds: Tensor | None = None
+) -> Tensor:
+    """Where there are tokens, (B, T): the attention mask, or else the positions whose ids are not all 0."""
     if attention_mask is not None:
         return attention_mask.bool()
     if inputs_embeds is not None:
@@ -309,8 +1267,8 @@ def token_mask(
     return (input_ids > 0).any(-1) if input_ids.dim() == 3 else input_ids > 0
 
 
-def word_mask(config: ElmoConfig, mask: torch.Tensor, input_ids: torch.Tensor | None = None) -> torch.Tensor:
-    """Which positions of a mask (B, T) hold words: all but padding, `<S>` and `</S>`.
+def word_mask(config: ElmoConfig, mask: Tensor, input_ids: Tensor | None = None) -> Tensor:
+    """Where there are words, (B, T): all of a mask (B, T) but `<S>` and `</S>`.
 
     Without `input_ids` (token vectors as input) the first and the last position of each row count as boundaries.
     """
@@ -321,23 +1279,59 @@ def word_mask(config: ElmoConfig, mask: torch.Tensor, input_ids: torch.Tensor | 
     return mask & (marks != begin) & (marks != end)
 
 
-def boundary_marks(config: ElmoConfig, input_ids: torch.Tensor) -> torch.Tensor:
-    """The id (B, T) of each position that `config.boundary_ids` are compared with."""
-    if config.word_input:
-        return input_ids
-    return input_ids[..., min(config.mark_position, input_ids.shape[-1] - 1)]
+def boundary_marks(config: ElmoConfig, input_ids: Tensor) -> Tensor:
+    """The id (B, T) of each position that is compared with `config.boundary_ids`."""
+    return input_ids if config.word_input else input_ids[..., min(config.mark_position, input_ids.shape[-1] - 1)]
 
 
-def strip_boundaries(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Takes the first and the last unmasked position of each row away: `<S>` and `</S>` of a sentence.
+def pool_words(x: Tensor, words: Tensor, pooling: str = "mean", num_directions: int = 2) -> Tensor:
+    """One vector for each sentence.
+
+    Args:
+        x: (B, T, size), a vector for each position, the forward half first.
+        words: (B, T), 1 at words, 0 at padding, `<S>` and `</S>`.
+        pooling: `"mean"` of the words, `"max"` of each dimension, or `"first_last"`: the forward half of the last
+            word, which has read the whole sentence, and the backward half of the first.
+        num_directions: 1 if `x` has no backward half.
+
+    Returns:
+        (B, size); zeros for a sentence without words.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import pool_words
+    >>> x, words = torch.arange(6.0).view(1, 3, 2), torch.tensor([[1, 1, 0]])
+    >>> [pool_words(x, words, pooling).tolist() for pooling in ("mean", "max", "first_last")]
+    [[[1.0, 2.0]], [[2.0, 3.0]], [[2.0, 1.0]]]
+
+    ```
+    """
+    mask = words.bool()[..., None]  # (B, T, 1)
+    if pooling == "mean":
+        return torch.where(mask, x, 0.0).sum(1) / mask.sum(1).clamp(min=1)
+    if pooling == "max":
+        # One more row, so that there is a maximum of no words too.
+        lowest = F.pad(torch.where(mask, x, -torch.inf), (0, 0, 0, 1), value=-torch.inf)  # (B, T + 1, size)
+        return torch.where(mask.any(1), lowest.amax(1), 0.0)
+    if pooling == "first_last":
+        first = mask & (mask.cumsum(1) == 1)
+        last = mask & (mask.flip(1).cumsum(1).flip(1) == 1)
+        ends = zip(x.chunk(num_directions, -1), (last, first), strict=False)
+        return torch.cat([torch.where(end, half, 0.0).sum(1) for half, end in ends], -1)
+    raise ValueError(f"Invalid `pooling`: {pooling!r}. Expected 'mean', 'max' or 'first_last'.")
+
+
+def strip_boundaries(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Removes the first and the last unmasked position of each row: `<S>` and `</S>` of a sentence.
 
     Args:
         x: (B, T, ...), for example vectors, one per input position.
         mask: (B, T), the attention mask; padding may be anywhere.
 
     Returns:
-        (B, T - 2, ...) with what remains of each row in its order, moved to the left and filled with zeros, and the
-        mask of that.
+        (B, T - 2, ...) with the rest of each row in its order, moved to the left and padded with zeros, and its mask.
 
     Example:
 
@@ -352,16 +1346,16 @@ def strip_boundaries(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor,
     """
     inner = _inner(mask.bool())
     length = max(mask.shape[1] - 2, 0)
-    first = torch.argsort((~inner).long(), dim=1, stable=True)[:, :length]  # (B, T - 2), inner positions first
-    kept = inner.gather(1, first)
-    index = first.reshape(first.shape + (1,) * (x.dim() - 2)).expand(*first.shape, *x.shape[2:])
-    gathered = x.gather(1, index)
-    shown = kept.reshape(kept.shape + (1,) * (x.dim() - 2))
-    return torch.where(shown, gathered, torch.zeros_like(gathered)), kept.to(mask.dtype)
+    order = torch.argsort((~inner).long(), dim=1, stable=True)[:, :length]  # (B, T - 2), inner positions first
+    inner_mask = inner.gather(1, order)
+    extra = (1,) * (x.dim() - 2)
+    gathered = x.gather(1, order.reshape(order.shape + extra).expand(*order.shape, *x.shape[2:]))
+    visible = inner_mask.reshape(inner_mask.shape + extra)
+    return torch.where(visible, gathered, torch.zeros_like(gathered)), inner_mask.to(mask.dtype)
 
 
 def resize_states(states: States, batch: int) -> States:
-    """Fits states to another batch size as the originals did: the first rows stay, further rows are zeros.
+    """Fits states to another batch size as the original program does: the first rows stay, further rows are zeros.
 
     Example:
 
@@ -375,14 +1369,14 @@ def resize_states(states: States, batch: int) -> States:
     ```
     """
 
-    def fit(part: torch.Tensor) -> torch.Tensor:
+    def fit(part: Tensor) -> Tensor:
         missing = max(batch - part.shape[0], 0)
         return torch.cat([part[:batch], part.new_zeros(missing, *part.shape[1:])])
 
     return tuple((fit(h), fit(c)) for h, c in states)
 
 
-def _inner(mask: torch.Tensor) -> torch.Tensor:
+def _inner(mask: Tensor) -> Tensor:
     """All unmasked positions of each row but its first and its last, (B, T)."""
     order = mask.long().cumsum(1)
     return mask & (order > 1) & (order < order[:, -1:])
@@ -393,6 +1387,9 @@ ElmoModel.register_for_auto_class("AutoModel")
 __all__ = [
     "ElmoModel",
     "ElmoModelOutput",
+    "ElmoPreTrainedModel",
+    "ElmoScalarMix",
+    "pool_words",
     "resize_states",
     "strip_boundaries",
 ]

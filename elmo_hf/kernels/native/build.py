@@ -1,6 +1,6 @@
 """Builds the library: for this machine with its own compiler, or for all platforms of a wheel.
 
-python elmo_hf/native/build.py    # all platforms, with ziglang from PyPI
+python elmo_hf/kernels/native/build.py    # all platforms, with ziglang from PyPI
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def file_name(target: str) -> str:
     Example:
 
     ```python
-    >>> from elmo_hf.native.build import file_name
+    >>> from elmo_hf.kernels.native.build import file_name
     >>> file_name("windows-arm64")
     'elmo_lstm-windows-arm64.dll'
 

@@ -5,7 +5,7 @@
    ones. P is the projection's size, H the cell's. No allocation, no threads, no global state: several calls may run
    side by side.
 
-   Weights are arranged for vectors of LANES numbers, as fast_native_elmo.py does it:
+   Weights are arranged for vectors of LANES numbers, as native_lstm.py does it:
      gates  (H / LANES, P, 4, LANES): for LANES units of the cell, all four gates of each
      cell   (P / (4 LANES) rounded up, H, 4, LANES): for 4 LANES outputs; zeros beyond P */
 
@@ -242,6 +242,35 @@ static void step(const Layer *layer, int rows, const float *gates, size_t panel,
 
 EXPORT int elmo_lanes(void) { return LANES; }
 
+/* A hash of bytes that depends on the place of each: weights that were prepared for this file are used only as long as
+   the bytes that they were made from have the same hash. Not meant against an adversary. It runs as fast as memory is
+   read: CHAINS independent vectors hide the latency of the multiplication. */
+#define CHAINS 8
+typedef uint64_t words __attribute__((vector_size(4 * LANES)));
+#define WORDS (LANES / 2)
+
+EXPORT uint64_t elmo_hash(const void *data, uint64_t bytes) {
+    const unsigned char *at = data;
+    const uint64_t factor = 0x9E3779B97F4A7C15u;
+    words chains[CHAINS];
+    for (int k = 0; k < CHAINS; k++)
+        for (int n = 0; n < WORDS; n++) chains[k][n] = factor * (uint64_t)(k * WORDS + n + 1);
+    const uint64_t block = sizeof chains;
+    for (; bytes >= block; bytes -= block, at += block)
+        for (int k = 0; k < CHAINS; k++) {
+            words x;
+            memcpy(&x, at + k * sizeof x, sizeof x);
+            /* High bits are folded down, or two changed signs could cancel each other. */
+            words mixed = (chains[k] ^ x) * factor;
+            chains[k] = mixed ^ (mixed >> 29);
+        }
+    uint64_t hash = bytes;
+    for (int k = 0; k < CHAINS; k++)
+        for (int n = 0; n < WORDS; n++) hash = (hash ^ chains[k][n]) * factor, hash ^= hash >> 29;
+    for (uint64_t n = 0; n < bytes; n++) hash = (hash ^ at[n]) * factor, hash ^= hash >> 29;
+    return hash;
+}
+
 /* h (B, P) and c (B, H) are the states before, and after the call those after each row's last token.
    gates: room for (block, 4H); a step of more rows than a block needs none. m: room for (2, sizes[0], H + LANES). */
 EXPORT void elmo_layer(int projection, int cell, const float *of_input, const float *bias, const float *of_state,
@@ -276,7 +305,7 @@ EXPORT void elmo_layer(int projection, int cell, const float *of_input, const fl
         memcpy(c + (size_t)row * cell, states + row * width, cell * sizeof(float));
 }
 
-/* For training: one step of the cell, whose rows (4H) of gates are in the order of the weights. As fast_cell_elmo.py has it,
+/* For training: one step of the cell, whose rows (4H) of gates are in the order of the weights. As in cell.py,
    c is -2 times the state, and gates become sigmoid(i), tanh(j) / 2, sigmoid(f), sigmoid(o). H is a multiple of LANES. */
 EXPORT void elmo_cell(int rows, int cell, float cell_clip, float *gates, float *c, float *m) {
     const size_t size = cell;

@@ -1,4 +1,4 @@
-"""Several calls side by side, in threads that end with them: there is nothing to forget after a fork."""
+"""Calls in parallel, in threads that end with them: nothing is left to clean up, also after a fork."""
 
 import _thread
 from collections.abc import Callable, Sequence
@@ -7,15 +7,15 @@ from functools import partial
 import torch
 
 
-def side_by_side(calls: Sequence[Callable[[], None]]):
-    """All calls but the first in threads of their own, where more than one is allowed; each takes one thread.
+def run_in_parallel(calls: Sequence[Callable[[], None]]):
+    """Runs all calls but the first in threads of their own, where more than one thread is allowed.
 
-    A thread that comes late, because others keep the processors busy, finds its call made by this one.
+    A thread that is late, because other processes keep the processors busy, finds its call done by this one.
     """
     errors = []
 
-    def make(call: Callable[[], None], begun: _thread.LockType, ended: _thread.LockType):
-        if begun.acquire(blocking=False):
+    def run(call: Callable[[], None], started: _thread.LockType, ended: _thread.LockType):
+        if started.acquire(blocking=False):
             try:
                 call()
             except BaseException as error:
@@ -28,27 +28,27 @@ def side_by_side(calls: Sequence[Callable[[], None]]):
         ended.acquire()
     if torch.get_num_threads() > 1:
         for task in tasks[1:]:
-            _thread.start_new_thread(make, task)
+            _thread.start_new_thread(run, task)
     for task in tasks:
-        make(*task)
+        run(*task)
     for _, _, ended in tasks:
         ended.acquire()
     if errors:
         raise errors[0]
 
 
-def side_by_side_in_torch(calls: Sequence[Callable[[], None]]):
+def run_torch_in_parallel(calls: Sequence[Callable[[], None]]):
     """The same for calls of torch's operators, without gradients: each has its share of torch's threads."""
     threads = torch.get_num_threads()
     share = max(1, threads // len(calls))
 
-    def with_share(call: Callable[[], None]):
-        # Both belong to a thread: a new one has all of torch's threads, and records gradients.
+    def run_with_share(call: Callable[[], None]):
+        # Both belong to a thread: a new one uses all of torch's threads, and records gradients.
         torch.set_num_threads(share)
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             call()
 
     try:
-        side_by_side([partial(with_share, call) for call in calls])
+        run_in_parallel([partial(run_with_share, call) for call in calls])
     finally:
         torch.set_num_threads(threads)

@@ -7,7 +7,14 @@ sigmoid(o).
 
 import torch
 
-from .fast_operators_elmo import sigmoid_backward, tanh_backward
+from .onednn import sigmoid_backward, tanh_backward
+
+
+def gate_bias(bias: torch.Tensor) -> torch.Tensor:
+    """The stored bias plus the 1 of the forget gate, which is part of the original cell."""
+    bias = bias.detach().clone()
+    bias.unflatten(0, (4, -1))[2] += 1
+    return bias
 
 
 def cell_(gates: torch.Tensor, c: torch.Tensor, bound: float | None) -> torch.Tensor:

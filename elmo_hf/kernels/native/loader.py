@@ -32,6 +32,8 @@ class Library:
         self.cell.argtypes = [*[number] * 2, real, *[pointer] * 3]
         self.cell_backward.argtypes = [*[number] * 2, real, *[pointer] * 7]
         self.layer.restype = self.cell.restype = self.cell_backward.restype = None
+        self.hash = loaded.elmo_hash
+        self.hash.argtypes, self.hash.restype = [pointer, ctypes.c_uint64], ctypes.c_uint64
         self.lanes = loaded.elmo_lanes()
 
 
@@ -59,7 +61,7 @@ def targets(system: str, machine: str, capability: str) -> list[str]:
     Example:
 
     ```python
-    >>> from elmo_hf.native.loader import targets
+    >>> from elmo_hf.kernels.native.loader import targets
     >>> targets("Linux", "x86_64", "AVX512"), targets("Darwin", "arm64", "DEFAULT")
     (['linux-x86_64-v4', 'linux-x86_64'], ['macos-arm64'])
     >>> targets("Linux", "x86_64", "DEFAULT")  # too old a processor
@@ -89,7 +91,7 @@ def _packaged() -> Library | None:
 
 def _built() -> Library | None:
     """In a checkout, what the system's compiler makes of the source; kept in the user's cache."""
-    if not (HERE.parents[1] / "pyproject.toml").exists() or sys.platform == "win32":
+    if not (HERE.parents[2] / "pyproject.toml").exists() or sys.platform == "win32":
         return None
     path = build.for_this_machine()
     if path is None:

@@ -1,0 +1,56 @@
+"""Kernels: faster implementations of the functions that the model defines. Each may decline a call.
+
+A kernel has the name of the plain function that it replaces and takes that function, followed by its arguments. It
+returns what the function returns, or NotImplemented where it cannot serve the call (device, type, function
+transforms, tracing); then the plain function runs. Nothing here imports the model: the same kernels serve the
+installed package and the copy of its files that travels with a model.
+
+A new kernel is one file and one line in `ALL_KERNELS`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from .characters import character_features
+from .describe import describe
+from .linear import linear
+from .lstm import lstm_layer
+from .softmax import softmax_nll
+
+ALL_KERNELS: dict[str, Callable] = {
+    "character_features": character_features,
+    "linear": linear,
+    "lstm_layer": lstm_layer,
+    "softmax_nll": softmax_nll,
+}
+
+# What a model looks up. ELMO_HF_KERNELS=0 leaves it empty.
+KERNELS: dict[str, Callable] = {} if os.environ.get("ELMO_HF_KERNELS") == "0" else dict(ALL_KERNELS)
+
+
+@contextmanager
+def kernels_disabled() -> Iterator[None]:
+    """Runs the plain functions of the model in place of the kernels, in all threads of this process.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel
+    >>> from elmo_hf.kernels import describe, kernels_disabled
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8))
+    >>> with kernels_disabled():
+    ...     describe(model)
+    'plain torch: float32 on cpu, no kernels.'
+
+    ```
+    """
+    saved = dict(KERNELS)
+    KERNELS.clear()
+    try:
+        yield
+    finally:
+        KERNELS.update(saved)
+
+
+__all__ = ["ALL_KERNELS", "KERNELS", "describe", "kernels_disabled"]

@@ -1,0 +1,148 @@
+"""The kernel for `character_features`: each word on no more characters than it has, all filters in one product.
+
+A convolution's window that lies wholly in the padding behind a word has the same value wherever it lies, so one such
+window stands for all. E is the character dimension, F the number of filters, W the width of the widest.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from .eligibility import is_eager, needs_gradients, share_type_and_device
+from .linear import multiply, plain_gradients, training_product, weight_gradient
+from .onednn import in_few_shapes
+
+# Windows of one product: its result, 4 MB in float32 at 2048 filters, should stay in the cache.
+WINDOWS_AT_ONCE = 512
+
+
+def character_features(
+    plain: Callable,
+    rows: torch.Tensor,
+    embedding: torch.Tensor,
+    filters: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    activation: str,
+    padding: int | None,
+) -> Any:
+    """The kernel for `character_features`."""
+    weights, biases = zip(*filters, strict=True)
+    tensors = [embedding, *weights, *biases]
+    if padding is None or not len(rows) or not is_eager([rows, *tensors]) or not share_type_and_device(tensors):
+        return NotImplemented
+    width = max(weight.shape[2] for weight in weights)
+    lengths = (rows != padding).sum(1)
+    order = lengths.argsort(stable=True)
+    lengths = lengths[order].tolist()
+    short = sum(length <= rows.shape[1] - width for length in lengths)
+    if not short:
+        return NotImplemented
+    sorted_rows = rows[order]
+    windows = Windows(sorted_rows[:short], lengths[:short], width)
+    with torch.autocast(rows.device.type, enabled=False):
+        bias, weight = torch.cat(biases), _join_filters(weights, width)
+        if needs_gradients(tensors):
+            x = _StrongestWindows.apply(windows, embedding, weight)
+        else:
+            with torch.no_grad():
+                x = strongest_windows(windows, embedding, partial(multiply, weight=weight))
+        x = x + bias
+        x = torch.relu(x) if activation == "relu" else torch.tanh(x)
+        if short < len(rows):
+            # A word that leaves no room for a window of mere padding needs all windows that there are, and no others.
+            x = torch.cat([x, plain(sorted_rows[short:], embedding, filters, activation, padding)])
+    return x.index_select(0, order.argsort())
+
+
+def _join_filters(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
+    """Weights (n, E, width) -> one for windows of the widest's characters, (F, W * E), zero where a filter ends."""
+    return torch.cat([F.pad(weight, (0, width - weight.shape[2])).transpose(1, 2).flatten(1) for weight in weights])
+
+
+class Windows:
+    """All windows of W characters that the words of a batch need, and their division into products.
+
+    A word of n characters has the windows from 0 to n; the last is mere padding. `rows` are in the order of lengths.
+    """
+
+    def __init__(self, rows: torch.Tensor, lengths: Sequence[int], width: int):
+        counts = np.asarray(lengths) + 1
+        starts = np.cumsum(counts) - counts
+        row = np.repeat(np.arange(len(counts)), counts)
+        first = torch.from_numpy(row * rows.shape[1] + np.arange(len(row)) - starts[row]).to(rows.device)
+        at = first[:, None] + torch.arange(width, device=rows.device)
+        self.characters = rows.flatten()[at]  # (windows, W)
+        self.words = len(rows)
+        self.counts, self.starts = counts.tolist(), [*starts.tolist(), len(row)]
+
+    def chunks(self) -> Iterator[tuple[slice, list[tuple[slice, slice, int]]]]:
+        """The windows of each product; in it (words, their windows from the chunk's start, windows of each word)."""
+        first = 0
+        while first < self.words:
+            start, after = self.starts[first], first + 1
+            while after < self.words and self.starts[after + 1] - start <= WINDOWS_AT_ONCE:
+                after += 1
+            groups = []
+            for count, run in groupby(range(first, after), self.counts.__getitem__):
+                numbers = list(run)
+                low, high = numbers[0], numbers[-1] + 1
+                groups.append((slice(low, high), slice(self.starts[low] - start, self.starts[high] - start), count))
+            yield slice(start, self.starts[after]), groups
+            first = after
+
+
+def strongest_windows(windows: Windows, embedding: torch.Tensor, product: Callable) -> torch.Tensor:
+    """For every word each filter's largest value, without its bias: (words, F)."""
+    pieces = []
+    for chunk, groups in windows.chunks():
+        values = product(embedding[windows.characters[chunk]].flatten(1))  # (windows, F)
+        pieces += [values[here].unflatten(0, (-1, count)).amax(1) for _, here, count in groups]
+    return torch.cat(pieces)
+
+
+class _StrongestWindows(torch.autograd.Function):
+    """`strongest_windows` with gradients, which flow through the windows that won and no others."""
+
+    @staticmethod
+    def forward(ctx: Any, windows: Windows, embedding: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        product, pieces, winners = training_product(weight), [], []
+        for chunk, groups in windows.chunks():
+            values = product(embedding[windows.characters[chunk]].flatten(1))
+            for _, here, count in groups:
+                largest, which = values[here].unflatten(0, (-1, count)).max(1)  # (words, F) both
+                first = torch.arange(here.start, here.stop, count, device=which.device)
+                pieces.append(largest)
+                winners.append(which.add_(first[:, None]))
+        ctx.windows = windows
+        ctx.save_for_backward(embedding, weight, torch.cat(winners))
+        return torch.cat(pieces)
+
+    @staticmethod
+    def backward(ctx: Any, d_x: torch.Tensor) -> tuple[None, torch.Tensor | None, torch.Tensor | None]:
+        embedding, weight, winners = ctx.saved_tensors
+        windows, exact = ctx.windows, torch.promote_types(weight.dtype, torch.float32)
+        if torch.is_grad_enabled():  # gradients that are differentiated again
+
+            def plain(embedding: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+                return strongest_windows(windows, embedding, lambda x: F.linear(x, weight))
+
+            return None, *plain_gradients(plain, (embedding, weight), ctx.needs_input_grad[1:], d_x)
+        d_embedding = torch.zeros_like(embedding, dtype=exact) if ctx.needs_input_grad[1] else None
+        d_weight = torch.zeros_like(weight, dtype=exact) if ctx.needs_input_grad[2] else None
+        for chunk, groups in windows.chunks():
+            words = slice(groups[0][0].start, groups[-1][0].stop)
+            d_values = in_few_shapes(d_x.new_zeros(chunk.stop - chunk.start, d_x.shape[1]))
+            d_values.scatter_(0, winners[words], d_x[words])
+            characters = windows.characters[chunk]
+            if d_weight is not None:
+                d_weight += weight_gradient(d_values, in_few_shapes(embedding[characters].flatten(1)))
+            if d_embedding is not None:
+                of_characters = multiply(d_values, weight.t())[: len(characters)].view(-1, embedding.shape[1])
+                d_embedding.index_add_(0, characters.flatten(), of_characters.to(exact))
+        if d_embedding is not None:
+            d_embedding = d_embedding.to(embedding.dtype)
+        return None, d_embedding, None if d_weight is None else d_weight.to(weight.dtype)

@@ -1,0 +1,44 @@
+"""One sentence on how a model computes."""
+
+from typing import Any
+
+import torch
+
+from . import native_lstm, onednn
+from .native import library
+
+
+def describe(model: Any) -> str:
+    """How a model computes at this moment: which kernels serve it, in which type, on which device.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel
+    >>> from elmo_hf.kernels import describe
+    >>> describe(ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)))[:7]
+    'kernels'
+
+    ```
+    """
+    from . import KERNELS
+
+    base = model.base_model
+    weights = base.bilm.forward_layers[0]
+    quantized = weights.weight_input is None
+    dtype, device = weights.bias.dtype, weights.bias.device
+    type_name = str(dtype).removeprefix("torch.")
+    if not KERNELS:
+        return f"plain torch: {type_name} on {device}, no kernels."
+    products = "oneDNN" if onednn.supports(device.type, dtype) else "torch"
+    if quantized:
+        type_name = f"int8 weights, {type_name} between them,"
+        products = "oneDNN in eight bits" if onednn.supports_int8(device.type) else f"{products} as floats"
+    native = library() if device.type == "cpu" and dtype == torch.float32 and not quantized else None
+    if native is not None and not weights.bias.shape[0] % (4 * native.lanes):
+        most = native_lstm.most_texts(weights.weight_input)
+        products = f"{products} and {native.name}{'' if most is None else f' for up to {most} texts'}"
+    elif device.type == "cpu" and library() is None:
+        products = f"{products}, without the native library (a C compiler, or a wheel, brings it)"
+    threads = f" and {torch.get_num_threads()} threads" if device.type == "cpu" else ""
+    return f"kernels: {type_name} on {device} by {products}{threads}."

@@ -1,0 +1,31 @@
+"""Whether a kernel may serve a call: it sees only the values of tensors, so nothing else may depend on the operations."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.autograd import forward_ad
+
+
+def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether nothing but autograd observes operations on these tensors.
+
+    Tensor subclasses (fake, distributed), tracing, function transforms, forward-mode derivatives and dispatch modes
+    have to see each operation.
+    """
+    if torch.jit.is_tracing() or torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack():
+        return False
+    if forward_ad._current_level >= 0:
+        return False
+    return all(type(tensor) in (torch.Tensor, nn.Parameter) for tensor in tensors if tensor is not None)
+
+
+def needs_gradients(tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether autograd records operations on these tensors."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors if tensor is not None)
+
+
+def share_type_and_device(tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether all tensors have one type and lie on one device."""
+    kinds = {(tensor.dtype, tensor.device) for tensor in tensors if tensor is not None}
+    return len(kinds) <= 1

@@ -1,0 +1,490 @@
+"""ElmoForPreTraining: the bidirectional language model with its softmax over words, for training and for scoring.
+
+The sampled softmax is that of the original (TensorFlow's): words are drawn without replacement from a log-uniform
+distribution over the lines of the vocabulary, which therefore has to be sorted by frequency.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from .configuration_elmo import ElmoConfig
+from .modeling_elmo import (
+    INTEGER_TYPES,
+    ElmoLinear,
+    ElmoModel,
+    ElmoPreTrainedModel,
+    Packing,
+    QuantizedWeight,
+    States,
+    can_inspect,
+    check_inputs,
+    check_states,
+    check_types,
+    dequantize,
+    pack_tokens,
+    run_kernel,
+    stored_weight,
+    token_mask,
+)
+
+# Logits that exist at once while a loss is computed.
+LOGITS_AT_ONCE = 2**24
+
+
+@dataclass
+class ElmoForPreTrainingOutput(ModelOutput):
+    """What ElmoForPreTraining returns.
+
+    Args:
+        loss: half the sum of the two directions' mean negative log likelihoods, if labels are given.
+        forward_loss, backward_loss: those means; the exponential of one is the perplexity of that direction.
+        forward_logits, backward_logits: (B, T, vocab_size), with `return_logits=True`.
+        past_states: the states after the last token, with `use_cache=True` or when states were passed.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForPreTrainingOutput, ElmoTokenizer
+    >>> words = ["<S>", "</S>", "<UNK>", "cats"]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
+    >>> batch = ElmoTokenizer(word_vocabulary=words)("cats", return_tensors="pt")
+    >>> output = ElmoForPreTraining(config)(**batch, labels=torch.tensor([[0, 3, 1]]))
+    >>> isinstance(output, ElmoForPreTrainingOutput), output.forward_logits
+    (True, None)
+    >>> bool(torch.isclose(output.loss, (output.forward_loss + output.backward_loss) / 2))
+    True
+
+    ```
+    """
+
+    loss: torch.FloatTensor | None = None
+    forward_loss: torch.FloatTensor | None = None
+    backward_loss: torch.FloatTensor | None = None
+    forward_logits: torch.FloatTensor | None = None
+    backward_logits: torch.FloatTensor | None = None
+    past_states: States | None = None
+
+
+# -- the sampled softmax
+
+
+def draw_words(number: int, vocabulary: int) -> tuple[Tensor, int]:
+    """Draws until there are `number` distinct lines; returns these, sorted, and the number of draws.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf.model.modeling_elmo_lm import draw_words
+    >>> words, draws = draw_words(3, vocabulary=3)
+    >>> words.tolist(), draws >= 3
+    ([0, 1, 2], True)
+
+    ```
+    """
+    if not 1 <= number <= vocabulary:
+        raise ValueError(f"Invalid number of negative samples: {number}. Expected 1 to {vocabulary}, the vocabulary.")
+    draws = torch.empty(0, dtype=torch.long)
+    while True:
+        fresh = torch.exp(torch.rand(max(4 * number, 64), dtype=torch.float64) * math.log(vocabulary + 1))
+        draws = torch.cat([draws, (fresh.long() - 1).clamp_(0, vocabulary - 1)])
+        ordered, places = torch.sort(draws, stable=True)
+        is_first = torch.ones_like(ordered, dtype=torch.bool)  # where a line is drawn for the first time
+        is_first[1:] = ordered[1:] != ordered[:-1]
+        words, first_draws = ordered[is_first], places[is_first]
+        if len(words) >= number:
+            last = first_draws.kthvalue(number).values
+            return words[first_draws <= last], int(last) + 1
+
+
+def log_expected_counts(words: Tensor, vocabulary: int, draws: int) -> Tensor:
+    """Log of the expected count of each line among distinct draws: 1 - (1 - p)^draws, p log-uniform."""
+    probability = torch.log1p(1 / (words.double() + 1)) / math.log(vocabulary + 1)
+    return torch.log(-torch.expm1(draws * torch.log1p(-probability))).float()
+
+
+def softmax_nll(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, own: Tensor | None = None) -> Tensor:
+    """The sum of the negative log likelihoods of one target for each row.
+
+    Args:
+        rows: (N, P).
+        weight, bias: (K, P) and (K,) of the candidates.
+        targets: (N,), the candidate that is the target; with `own`, the candidate to leave out, or -1.
+        own: (N,), the logits of the targets where these are no candidates (sampled softmax).
+    """
+    step = max(1, LOGITS_AT_ONCE // len(weight))
+    if len(rows) <= step:
+        return _softmax_nll(rows, weight, bias, targets, own)
+    total = rows.new_zeros((), dtype=torch.float32)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        arguments = rows[part], weight, bias, targets[part], None if own is None else own[part]
+        # The logits of a part are computed again in the backward pass.
+        total = total + checkpoint(_softmax_nll, *arguments, use_reentrant=False)
+    return total
+
+
+def _softmax_nll(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, own: Tensor | None) -> Tensor:
+    logits = F.linear(rows, weight).float() + bias  # (N, K)
+    if own is None:
+        return F.cross_entropy(logits, targets, reduction="sum")
+    logits = logits.masked_fill(torch.arange(len(weight), device=rows.device) == targets[:, None], -torch.inf)
+    return (torch.logaddexp(logits.logsumexp(-1), own) - own).sum()
+
+
+class ElmoSoftmax(ElmoLinear):
+    """The softmax over the vocabulary: logits, or the loss of targets."""
+
+    sparse_gradients = False
+
+    def forward(
+        self, x: Tensor | list[Tensor], targets: list[Tensor] | None = None, num_sampled: int | None = None
+    ) -> Any:
+        """Logits of `x`, or with `targets` the summed loss of each direction.
+
+        Args:
+            x: (..., P); with `targets` the rows (N, P) of each direction.
+            targets: (N,) of each direction, lines of the vocabulary.
+            num_sampled: negative samples drawn for each direction; None for the whole vocabulary.
+        """
+        if targets is None:
+            return super().forward(x)
+        if num_sampled is not None:
+            return self._sampled_losses(x, targets, num_sampled)
+        weight = dequantize(stored_weight(self))
+        pairs = zip(x, targets, strict=True)
+        # Autocast may have changed the type of the rows.
+        return [run_kernel(softmax_nll, rows.to(weight.dtype), weight, self.bias, words) for rows, words in pairs]
+
+    def _sampled_losses(self, x: list[Tensor], targets: list[Tensor], num_sampled: int) -> list[Tensor]:
+        # Of the softmax, only the rows of targets and of negative samples are read, each once.
+        vocabulary = self.out_features
+        samples = [draw_words(num_sampled, vocabulary) for _ in x]
+        words = [drawn.to(x[0].device) for drawn, _ in samples]
+        lines, places = torch.unique(torch.cat([*targets, *words]), return_inverse=True)
+        weight, bias = self.rows(lines)  # (lines, P), (lines,)
+        places = places.split([len(part) for part in (*targets, *words)])
+        losses = []
+        for number, (rows, target, drawn, (_, draws)) in enumerate(zip(x, targets, words, samples, strict=True)):
+            of_targets, of_samples = places[number], places[len(x) + number]
+            rows = rows.to(weight.dtype)
+            biases = [bias[some] - log_expected_counts(lines[some], vocabulary, draws) for some in (of_targets, of_samples)]
+            own = (rows * weight[of_targets]).sum(-1).float() + biases[0]
+            # A sample that is the target itself does not count a second time.
+            hits = torch.searchsorted(drawn, target).clamp_(max=len(drawn) - 1)
+            hits = torch.where(drawn[hits] == target, hits, -1)
+            losses.append(run_kernel(softmax_nll, rows, weight[of_samples], biases[1], hits, own))
+        return losses
+
+    def rows(self, lines: Tensor) -> tuple[Tensor, Tensor]:
+        """The weight and bias of some lines of the vocabulary."""
+        weight, bias = stored_weight(self), F.embedding(lines, self.bias[:, None]).squeeze(1)
+        if isinstance(weight, QuantizedWeight):
+            return dequantize(QuantizedWeight(weight.values[lines], weight.scale[lines])), bias
+        return F.embedding(lines, weight, sparse=self.sparse_gradients), bias
+
+
+class ElmoTiedSoftmax(ElmoSoftmax):
+    """A softmax whose weight is the embedding of the input words (`share_embedding_softmax`)."""
+
+    def __init__(self, embedding: nn.Embedding):
+        nn.Module.__init__(self)
+        # In a tuple, so that the embedding belongs to the encoder alone and is not saved twice.
+        self._shared = (embedding,)
+        self.out_features = embedding.num_embeddings - 1
+        self.bias = nn.Parameter(torch.zeros(self.out_features))
+
+    @property
+    def weight(self) -> Tensor:
+        return self._shared[0].weight[1:]  # row 0 is "no token"
+
+    def rows(self, lines: Tensor) -> tuple[Tensor, Tensor]:
+        weight = F.embedding(lines + 1, self._shared[0].weight, sparse=self.sparse_gradients)
+        return weight, F.embedding(lines, self.bias[:, None]).squeeze(1)
+
+    def initial_weights(self):
+        init.zeros_(self.bias)
+
+
+# -- the model
+
+
+class ElmoForPreTraining(ElmoPreTrainedModel):
+    """The bidirectional language model: one softmax over `config.vocab_size` words serves both directions.
+
+    In training, `config.num_sampled` negative samples for each direction stand for the whole vocabulary; in
+    evaluation the softmax is always over all words. The mix of layers takes no part and does not train.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=5)
+    >>> model = ElmoForPreTraining(config).eval()
+    >>> batch = ElmoTokenizer()("a b", return_tensors="pt")
+    >>> output = model(**batch, labels=torch.tensor([[0, 3, 4, 1]]))  # <S> a b </S> as lines of the vocabulary
+    >>> output.loss == (output.forward_loss + output.backward_loss) / 2
+    tensor(True)
+
+    ```
+    """
+
+    accepts_loss_kwargs = True  # the Trainer then passes num_items_in_batch
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        if config.vocab_size < 1:
+            raise ValueError("Invalid `vocab_size`: 0. Expected at least 1: ElmoForPreTraining predicts words.")
+        self.elmo = ElmoModel(config)
+        if config.share_embedding_softmax:
+            self.softmax = ElmoTiedSoftmax(self.elmo.token_encoder.embedding)
+        else:
+            self.softmax = ElmoSoftmax(config.projection_size, config.vocab_size)
+        self.post_init()
+        if config.int8_weights:
+            self._quantize_softmax()
+            self._apply_freezing()
+
+    def quantize_modules(self):
+        super().quantize_modules()
+        self._quantize_softmax()
+
+    def _quantize_softmax(self):
+        if not self.config.share_embedding_softmax:
+            self.softmax.quantize()
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.softmax
+
+    def use_sparse_gradients(self) -> list[str]:
+        """Makes gradients of tables over the vocabulary sparse, where negative samples are drawn.
+
+        Not every optimizer accepts these. Returns the names of the parameters that have them.
+        """
+        if self.config.num_sampled is None:
+            return []
+        self.softmax.sparse_gradients = True
+        names = [] if self.config.share_embedding_softmax else ["softmax.weight"]
+        if self.config.word_input:
+            self.elmo.token_encoder.embedding.sparse = True
+            names.append("elmo.token_encoder.embedding.weight")
+        return names
+
+    def _apply_freezing(self):
+        super()._apply_freezing()
+        self.elmo.scalar_mix.requires_grad_(False)
+        if self.config.int8_weights:
+            self.softmax.requires_grad_(False)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        backward_input_ids: Tensor | None = None,
+        backward_labels: Tensor | None = None,
+        past_states: States | None = None,
+        return_logits: bool = False,
+        labels_are_targets: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+        use_cache: bool | None = None,
+        **keywords: Any,
+    ) -> ElmoForPreTrainingOutput:
+        """
+        Args:
+            input_ids, attention_mask, past_states, use_cache, keywords: as in ElmoModel.
+            labels: (B, T), each position's own word as a line of the vocabulary from 0, -100 for none. The targets of
+                each direction are made from them: the next word, and the word before. With `backward_input_ids`, the
+                target of each position itself.
+            backward_input_ids, backward_labels: what the backward direction reads and predicts, in the order in which
+                it reads: a window of training text, of which each direction sees another part. Both directions have
+                tokens at the same positions.
+            return_logits: return (B, T, vocab_size) for each direction.
+            labels_are_targets: `labels` are the targets also without `backward_input_ids`: a window for a model of
+                one direction.
+            num_items_in_batch: divisor of the summed losses, in place of the number of targets.
+        """
+        self.check_keywords(keywords)
+        check_types({"labels": labels, "backward_input_ids": backward_input_ids, "backward_labels": backward_labels})
+        check_inputs(self.config, input_ids, attention_mask=attention_mask)
+        if (backward_input_ids is None) != (backward_labels is None) and labels is not None:
+            raise ValueError("Invalid inputs: expected backward_input_ids and backward_labels, both or neither.")
+        mask = token_mask(input_ids, attention_mask)
+        if backward_input_ids is not None:
+            self._check_backward(input_ids, backward_input_ids)
+        check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
+        tops, packing, states = self._run(input_ids, backward_input_ids, mask, past_states)  # (N, P) each
+        returns_states = past_states is not None if use_cache is None else use_cache
+        output = ElmoForPreTrainingOutput(past_states=states if returns_states else None)
+        is_window = backward_input_ids is not None
+        if labels is not None:
+            targets = self._targets(labels, backward_labels, mask, is_window or labels_are_targets)
+            targets = [packing.pack(target) for target in targets]
+            if not is_window and len(targets) == 2:
+                targets[1] = targets[1].index_select(0, packing.reverse)
+            self._set_losses(output, tops, targets, num_items_in_batch)
+        if return_logits:
+            logits = [self.softmax(top) for top in _unpack(tops, packing, is_reversed=not is_window)]
+            output.forward_logits, output.backward_logits = logits if len(logits) == 2 else (logits[0], None)
+        return output
+
+    @torch.compiler.disable
+    def _run(
+        self, input_ids: Tensor, backward_input_ids: Tensor | None, mask: Tensor, past_states: States | None
+    ) -> tuple[list[Tensor], Packing, States]:
+        """The top layer (N, P) of each direction in its own order, the packing, and the last states."""
+        packing = pack_tokens(mask)
+        ids = packing.pack(input_ids)
+        if backward_input_ids is None:
+            tokens = self.elmo.token_encoder(ids)
+            inputs = [tokens, tokens.index_select(0, packing.reverse)][: self.config.num_directions]
+        else:
+            # One call, in which a word that both directions read is encoded once.
+            ids = torch.cat([ids, packing.pack(backward_input_ids)])
+            inputs = list(self.elmo.token_encoder(ids).chunk(2))
+        tops, states = self._packed_top_layers(inputs, packing, past_states)
+        return tops, packing, states
+
+    def top_layers(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        backward_tokens: Tensor | None = None,
+        past_states: States | None = None,
+    ) -> tuple[list[Tensor], States]:
+        """The input of the softmax, (B, T, P) of each direction, and the states after the last token.
+
+        Args:
+            tokens, mask: token vectors (B, T, P) and their mask, as `model.elmo.encode_tokens` returns them.
+            backward_tokens: what the backward direction reads, in the order in which it reads; the top layer of that
+                direction is then in the same order. By default `tokens`, from the last to the first.
+            past_states: as in ElmoModel.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
+        >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=5)
+        >>> model = ElmoForPreTraining(config).eval()
+        >>> tokens, mask = model.elmo.encode_tokens(ElmoTokenizer()("a b", return_tensors="pt")["input_ids"])
+        >>> tops, states = model.top_layers(tokens, mask)
+        >>> [tuple(top.shape) for top in tops], len(states)
+        ([(1, 4, 8), (1, 4, 8)], 2)
+
+        ```
+        """
+        check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
+        packing = pack_tokens(mask.bool())
+        x, is_reversed = packing.pack(tokens), backward_tokens is None
+        backward = x.index_select(0, packing.reverse) if is_reversed else packing.pack(backward_tokens)
+        tops, states = self._packed_top_layers([x, backward][: self.config.num_directions], packing, past_states)
+        return _unpack(tops, packing, is_reversed), states
+
+    def _packed_top_layers(
+        self, inputs: list[Tensor], packing: Packing, past_states: States | None
+    ) -> tuple[list[Tensor], States]:
+        outputs, states = self.elmo.bilm(inputs, packing, past_states, self.config.dropout)
+        return [F.dropout(top, self.config.dropout, self.training) for top in outputs[-1]], states
+
+    def _check_backward(self, input_ids: Tensor, backward_input_ids: Tensor):
+        if not self.config.bidirectional:
+            raise ValueError("Invalid `backward_input_ids`: this model has no backward direction. Expected None.")
+        if backward_input_ids.shape != input_ids.shape:
+            raise ValueError(
+                f"Invalid shape of `backward_input_ids`: {tuple(backward_input_ids.shape)}. Expected that of "
+                f"input_ids, {tuple(input_ids.shape)}."
+            )
+        check_inputs(self.config, backward_input_ids)
+
+    def _targets(self, labels: Tensor, backward_labels: Tensor | None, mask: Tensor, is_window: bool) -> list[Tensor]:
+        """What each direction predicts at each position, (B, T), -100 for nothing."""
+        targets = [labels] if backward_labels is None else [labels, backward_labels]
+        if is_window and len(targets) != self.config.num_directions:
+            raise ValueError(
+                "Invalid inputs: labels_are_targets=True of a model of two directions. Expected backward_input_ids "
+                "and backward_labels too."
+            )
+        targets = [torch.where(mask, self._check_labels(target, mask), -100) for target in targets]
+        if not is_window:
+            # Padding next to a sentence would be given the boundary of the sentence to predict.
+            steps = (1, -1)[: self.config.num_directions]
+            targets = [torch.where(mask, _shift(targets[0], step), -100) for step in steps]
+        return targets
+
+    def _check_labels(self, labels: Tensor, mask: Tensor) -> Tensor:
+        if labels.shape != mask.shape:
+            raise ValueError(
+                f"Invalid shape of `labels`: {tuple(labels.shape)}. Expected one word per token, {tuple(mask.shape)}."
+            )
+        labels, size = check_label_type(labels), self.config.vocab_size
+        if can_inspect(labels):
+            wrong = labels[mask & (labels != -100) & ((labels < 0) | (labels >= size))]
+            if len(wrong):
+                raise ValueError(
+                    f"Invalid label in `labels`: {int(wrong[0])}. Expected lines of the vocabulary from 0 to "
+                    f"{size - 1}, and -100 for no word."
+                )
+        return labels
+
+    def _set_losses(
+        self,
+        output: ElmoForPreTrainingOutput,
+        tops: list[Tensor],
+        targets: list[Tensor],
+        num_items_in_batch: Tensor | int | None,
+    ):
+        trains = self.training and torch.is_grad_enabled()
+        if trains and self.config.int8_weights:
+            raise ValueError(
+                "A quantized language model does not train. Expected the model before quantize(), or model.eval() to "
+                "compute a loss."
+            )
+        chosen = [target != -100 for target in targets]
+        rows = [top[some] for top, some in zip(tops, chosen, strict=True)]  # (N, P) of each direction
+        words = [target[some] for target, some in zip(targets, chosen, strict=True)]  # (N,)
+        sums = self.softmax(rows, words, self.config.num_sampled if self.training else None)
+        means = [total / max(len(target), 1) for total, target in zip(sums, words, strict=True)]
+        output.forward_loss, output.backward_loss = means if len(means) == 2 else (means[0], None)
+        output.loss = sum(means) / len(means)
+        if num_items_in_batch is not None:
+            output.loss = sum(sums) / len(sums) / num_items_in_batch
+
+
+def check_label_type(labels: Tensor) -> Tensor:
+    """Labels as torch.int64: smaller integers may not hold -100, or would index as a mask."""
+    if labels.dtype not in INTEGER_TYPES:
+        raise TypeError(f"Invalid type of `labels`: {labels.dtype}. Expected integers such as torch.int64.")
+    return labels.long()
+
+
+def _unpack(directions: list[Tensor], packing: Packing, is_reversed: bool) -> list[Tensor]:
+    """(N, P) of each direction in its own order -> (B, T, P)."""
+    joined = packing.to_forward_order(directions, is_reversed)
+    return list(packing.unpack(joined).chunk(len(directions), -1))
+
+
+def _shift(labels: Tensor, step: int) -> Tensor:
+    """The label of the position `step` further, (B, T); -100 where there is none."""
+    shifted = torch.full_like(labels, -100)
+    if step > 0:
+        shifted[:, :-step] = labels[:, step:]
+    else:
+        shifted[:, -step:] = labels[:, :step]
+    return shifted
+
+
+ElmoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
+
+__all__ = ["ElmoForPreTraining", "ElmoForPreTrainingOutput"]
