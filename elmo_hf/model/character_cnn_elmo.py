@@ -8,11 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .configuration_elmo import ElmoConfig
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig
 from .dispatch_elmo import has_fast_way
 from .fast_word_cache_elmo import BYTES
 from .int8_elmo import ElmoInt8Linear
-from .word_rows_elmo import PADDING_CHARACTER
 
 
 class ElmoHighway(nn.Module):

@@ -14,6 +14,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from .configuration_elmo import PADDING_CHARACTER
 from .fast_products_elmo import (
     Linear,
     in_few_shapes,
@@ -24,7 +25,6 @@ from .fast_products_elmo import (
     trained_linear,
     weight_gradient,
 )
-from .word_rows_elmo import PADDING_CHARACTER
 
 if TYPE_CHECKING:
     from .character_cnn_elmo import ElmoCharacterEncoder

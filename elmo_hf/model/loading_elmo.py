@@ -13,13 +13,6 @@ from torch import nn
 NEEDED = ("token_encoder.", "bilm.", "softmax.weight_int8")
 
 
-def check_place(name: Any):
-    """Raises for a path of a folder that is not there, which the Hub's client takes for a bad name of a repository."""
-    name = str(name)
-    if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
-        raise OSError(f"There is no folder {name}, and no repository of the Hub has such a name.")
-
-
 @contextmanager
 def reading_weights(name: Any) -> Iterator[None]:
     """Says of weights that cannot be read whose they are."""
@@ -70,4 +63,4 @@ def _and_others(these: list) -> str:
     return f" (and {len(these) - 1} more)" if len(these) > 1 else ""
 
 
-__all__ = ["check_loaded", "check_place", "reading_weights"]
+__all__ = ["check_loaded", "reading_weights"]

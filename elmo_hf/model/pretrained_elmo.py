@@ -14,12 +14,12 @@ from transformers import initialization as init
 from transformers.utils import CONFIG_NAME, logging
 
 from .checks_elmo import check_tensors
-from .configuration_elmo import ElmoConfig, foreign_pipelines
+from .configuration_elmo import ElmoConfig, check_local_path, foreign_pipelines
 from .fast_engine_elmo import check_engine, describe
 from .fast_products_elmo import forget
 from .fast_word_cache_elmo import bytes_of_word
 from .hub_elmo import pipelines_of, row_of
-from .loading_elmo import check_loaded, check_place, reading_weights
+from .loading_elmo import check_loaded, reading_weights
 from .lstm_elmo import ElmoLstmLayer
 from .model_card_elmo import keep_card_in_trainer, put_card_on_hub, write_card
 from .overriding_elmo import overrides
@@ -109,7 +109,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         name = args[0] if args else kwargs.get("pretrained_model_name_or_path")
         if name is not None:
-            check_place(name)
+            check_local_path(name)
         with reading_weights(name):
             loaded = super().from_pretrained(*args, **kwargs)
         # Loading makes every parameter trainable again.

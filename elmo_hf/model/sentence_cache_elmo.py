@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from .configuration_elmo import PADDING_CHARACTER
 from .fast_engine_elmo import engine_of, is_unseen
 from .fast_fork_elmo import lock
 from .fast_products_elmo import kept
-from .word_rows_elmo import PADDING_CHARACTER
 
 # Of the config, what comes after the biLM; all else counts as what its layers depend on.
 AFTER_THE_BILM = ("head", "mix", "id2label", "label2id", "architectures", "freeze_bilm", "custom_pipelines")
