@@ -179,15 +179,15 @@ class ElmoDictionary:
             unknown = self.words[UNKNOWN]
             columns.append(np.array([[self.words.get(token, unknown)] for token in tokens], dtype=np.int64))
         if self.characters:
-            columns.append(np.array([self._character_ids(token) for token in tokens], dtype=np.int64))
+            ids, unknown = self.characters, self.characters[UNKNOWN]
+            rows = np.full((len(tokens), self.width), ids[FILLING], dtype=np.int64)
+            for row, token in zip(rows, tokens, strict=True):
+                characters = [token] if token in (BEGIN, END) else token
+                inside = [ids.get(character, unknown) for character in characters]
+                row[: len(inside) + 2] = [ids[FIRST], *inside, ids[LAST]]
+            columns.append(rows)
         rows = np.concatenate(columns, axis=1) + 1
         return np.concatenate([np.zeros_like(rows[:1]), rows])
-
-    def _character_ids(self, token: str) -> list[int]:
-        ids, unknown = self.characters, self.characters[UNKNOWN]
-        inside = [ids[token]] if token in (BEGIN, END) else [ids.get(character, unknown) for character in token]
-        row = [ids[FIRST], *inside, ids[LAST]]
-        return row + [ids[FILLING]] * (self.width - len(row))
 
     def word_of(self, row: Sequence[int]) -> str:
         """Decodes a row; a character that is not in the dictionary is U+FFFD."""
@@ -290,26 +290,20 @@ class ElmoTokenizer(TokenizersBackend):
         if word_truncation not in TRUNCATIONS:
             expected = " or ".join(map(repr, TRUNCATIONS))
             raise ValueError(f"Invalid `word_truncation`: {word_truncation!r}. Expected {expected}.")
-        is_integer = isinstance(max_characters_per_token, int) and not isinstance(max_characters_per_token, bool)
-        if not is_integer or not 3 <= max_characters_per_token <= MAX_CHARACTERS:
+        if type(max_characters_per_token) is not int or not 3 <= max_characters_per_token <= MAX_CHARACTERS:
             raise ValueError(
                 f"Invalid `max_characters_per_token`: {max_characters_per_token!r}. Expected an integer from 3 (begin "
                 f"mark, one byte, end mark) to {MAX_CHARACTERS:,}."
             )
         if word_input and word_vocabulary is None:
-            raise ValueError(
-                "Invalid `word_vocabulary`: None. Expected the words for `word_input=True`: their line numbers are "
-                "the word ids."
-            )
+            raise ValueError("Invalid `word_vocabulary`: None. Expected the words for `word_input=True`.")
         self.splitting = splitting
         self.word_truncation = word_truncation
         self.max_characters_per_token = max_characters_per_token
         self.word_input = word_input
-        self._vocabulary_file = self._words = None
-        if isinstance(word_vocabulary, (str, os.PathLike)):
-            self._vocabulary_file = os.fspath(word_vocabulary)
-        elif word_vocabulary is not None:
-            self._words = list(word_vocabulary)
+        is_file = isinstance(word_vocabulary, (str, os.PathLike))
+        self._vocabulary_file = os.fspath(word_vocabulary) if is_file else None
+        self._words = None if is_file or word_vocabulary is None else list(word_vocabulary)
         self._word_lines: dict[str, int] | None = None
         if isinstance(vector_words, (str, os.PathLike)):
             vector_words = read_word_vocabulary(vector_words)
@@ -372,7 +366,7 @@ class ElmoTokenizer(TokenizersBackend):
             if missing:
                 source = self._vocabulary_file or "(a list of words)"
                 raise ValueError(
-                    f"Invalid vocabulary {source}: {' and '.join(missing)} missing. Expected {BOS}, {EOS} and {UNK} "
+                    f"Invalid vocabulary {source}: {', '.join(missing)} missing. Expected {BOS}, {EOS} and {UNK} "
                     "among the words of a language model."
                 )
         return self._word_lines
@@ -436,16 +430,12 @@ class ElmoTokenizer(TokenizersBackend):
             backend = self._backend(is_split_into_words, split_special_tokens, padding, truncation)
             return _encode_batch(backend, columns, is_split_into_words, add_special_tokens)
 
-        # Splitting is faster without Rust's Encodings, which only these need. Added tokens are searched in raw text.
+        # Splitting is faster without Rust's Encodings. Only these outputs, and added tokens in raw text, need them.
+        needs_encodings = return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping
+        needs_encodings = needs_encodings or (return_token_type_ids and len(columns) == 2)
         has_added_tokens = len(self) > len(RUST_VOCABULARY)
         rows = encodings = None
-        if not (
-            return_overflowing_tokens
-            or return_special_tokens_mask
-            or return_offsets_mapping
-            or (return_token_type_ids and len(columns) == 2)
-            or (has_added_tokens and not is_split_into_words)
-        ):
+        if not needs_encodings and (is_split_into_words or not has_added_tokens):
             begin, end = ([BOS], [EOS]) if add_special_tokens else ([], [])
             words = columns if is_split_into_words else [self.split(column) for column in columns]
             rows = [[*begin, *sentence, *end] for sentence in words[0]]
@@ -561,9 +551,7 @@ class ElmoTokenizer(TokenizersBackend):
             backend.encode_special_tokens = split_special_tokens
             if padding is not None:
                 side, length, multiple = padding
-                backend.enable_padding(
-                    direction=side, length=length, pad_to_multiple_of=multiple, pad_token=PAD, pad_id=0
-                )
+                backend.enable_padding(direction=side, length=length, pad_to_multiple_of=multiple, pad_token=PAD)
             if truncation is not None:
                 max_length, stride, strategy, side = truncation
                 backend.enable_truncation(max_length, stride=stride, strategy=strategy, direction=side)
@@ -663,11 +651,7 @@ class ElmoTokenizer(TokenizersBackend):
     # Saving and copying
 
     def _save_pretrained(
-        self,
-        save_directory: str | os.PathLike,
-        file_names: tuple[str, ...],
-        legacy_format: bool | None = None,
-        filename_prefix: str | None = None,
+        self, save_directory: Any, file_names: tuple, legacy_format: Any = None, filename_prefix: str | None = None
     ) -> tuple[str, ...]:
         file_names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
         words = self._words if self._vocabulary_file is None else self._vocabulary_file
@@ -695,35 +679,25 @@ class ElmoTokenizer(TokenizersBackend):
 
 
 def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple[list[list], bool]:
-    """Checks the input of a call.
-
-    Returns:
-        A list of the texts and, for pairs, a list of their partners; and whether the input is a batch.
-    """
-    if not isinstance(text, (str, list, tuple)):
-        raise ValueError(
-            f"Invalid `text`: {type(text).__name__}. Expected a string, a list of strings, or lists of words."
-        )
-    if not is_split_into_words:
-        is_batch = not isinstance(text, str)
-    elif isinstance(text, str):
-        raise ValueError("Invalid `text`: a string. Expected a list of words with `is_split_into_words=True`.")
-    else:
-        is_batch = bool(text) and isinstance(text[0], (list, tuple))
+    """Returns a list of the texts and, for pairs, a list of their partners; and whether the input is a batch."""
+    if not isinstance(text, (list, tuple) if is_split_into_words else (str, list, tuple)):
+        expected = "a list of words with `is_split_into_words=True`" if is_split_into_words else "strings"
+        raise ValueError(f"Invalid `text`: {type(text).__name__}. Expected {expected}.")
+    is_batch = not isinstance(text, str) and (not is_split_into_words or (text and isinstance(text[0], (list, tuple))))
     if not is_batch:
         return [[text]] if text_pair is None else [[text], [text_pair]], False
-    if text_pair is not None:
-        if isinstance(text_pair, str) or len(text) != len(text_pair):
-            raise ValueError(
-                f"Invalid `text_pair`: {type(text_pair).__name__} of length {len(text_pair)}. Expected a list of "
-                f"{len(text)}, one for each text."
-            )
-        return [list(text), list(text_pair)], True
-    if not is_split_into_words and text and all(isinstance(pair, (list, tuple)) for pair in text):
+    if text_pair is None and not is_split_into_words and text and all(isinstance(t, (list, tuple)) for t in text):
         if any(len(pair) != 2 for pair in text):
             raise ValueError("Invalid `text`: lists of words. Expected strings, pairs, or `is_split_into_words=True`.")
-        return [[pair[0] for pair in text], [pair[1] for pair in text]], True
-    return [list(text)], True
+        text, text_pair = zip(*text, strict=True)
+    if text_pair is None:
+        return [list(text)], True
+    if isinstance(text_pair, str) or len(text) != len(text_pair):
+        raise ValueError(
+            f"Invalid `text_pair`: {type(text_pair).__name__} of length {len(text_pair)}. Expected a list of "
+            f"{len(text)}, one for each text."
+        )
+    return [list(text), list(text_pair)], True
 
 
 def _rust_tokenizer() -> Tokenizer:
@@ -737,31 +711,17 @@ def _rust_tokenizer() -> Tokenizer:
 
 
 def _encode_batch(
-    backend: Tokenizer,
-    columns: list[list],
-    is_split_into_words: bool,
-    add_special_tokens: bool,
-    clean: Callable[[str], str] | None = None,
+    backend: Tokenizer, columns: list[list], is_split_into_words: bool, add_special_tokens: bool
 ) -> list[Encoding]:
-    """Computes Rust's Encodings of texts, or of pairs of them; `clean` changes each text or word before."""
-    if clean is not None:
-        columns = [
-            [[clean(word) for word in text] if is_split_into_words else clean(text) for text in column]
-            for column in columns
-        ]
+    """Computes Rust's Encodings of texts, or of pairs of them."""
+    # Rust does not read lone surrogates, and drops empty words.
     if is_split_into_words:
-        columns = [[[word or "\ufffd" for word in text] for text in column] for column in columns]  # Rust drops ""
+        columns = [[[replace_surrogates(word) or "\ufffd" for word in text] for text in column] for column in columns]
+    else:
+        columns = [[replace_surrogates(text) for text in column] for column in columns]
     inputs = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-    try:
-        with panics_as_errors():
-            return backend.encode_batch(
-                inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens
-            )
-    except TypeError:
-        # Rust does not read lone surrogates. Any other TypeError is raised again.
-        if clean is not None:
-            raise
-        return _encode_batch(backend, columns, is_split_into_words, add_special_tokens, replace_surrogates)
+    with panics_as_errors():
+        return backend.encode_batch(inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens)
 
 
 def _tokens_of_encoding(
@@ -795,20 +755,15 @@ def _pad_rows(
 
 
 def _convert_arrays(data: dict[str, Any], return_tensors: Any) -> dict[str, Any]:
-    """Converts arrays, and lists of them, to plain lists for None, and arrays to tensors for `"pt"`.
-
-    BatchEncoding converts arrays to tensors as well, but looks at every number.
-    """
-    if return_tensors == "pt":
+    """Converts arrays to tensors for `"pt"`, and arrays and lists of arrays to plain lists for None."""
+    if return_tensors == "pt":  # BatchEncoding would look at every number
         return {k: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for k, value in data.items()}
-    if return_tensors is not None:
-        return data
-    return {
-        key: [row.tolist() if hasattr(row, "tolist") else row for row in value]
-        if isinstance(value, (list, np.ndarray, torch.Tensor))
-        else value
-        for key, value in data.items()
-    }
+    if return_tensors is None:
+        data = dict(data)
+        for key, value in data.items():
+            if isinstance(value, (list, np.ndarray, torch.Tensor)):
+                data[key] = [row.tolist() if hasattr(row, "tolist") else row for row in value]
+    return data
 
 
 def _is_batch(ids: Any, word_input: bool) -> bool:

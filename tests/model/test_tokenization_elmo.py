@@ -90,7 +90,7 @@ def test_boundaries_among_words_are_boundaries():
 def test_a_string_is_not_a_list_of_words():
     with pytest.raises(ValueError, match="Expected a list of words with `is_split_into_words=True`"):
         ElmoTokenizer()("a b", is_split_into_words=True)
-    with pytest.raises(ValueError, match="Invalid `text`: int. Expected a string"):
+    with pytest.raises(ValueError, match="Invalid `text`: int. Expected strings"):
         ElmoTokenizer()(5)
 
 
