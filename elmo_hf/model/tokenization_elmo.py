@@ -33,10 +33,9 @@ RUST_VOCABULARY = {PAD: 0, BOS: 1, EOS: 2, UNK: 3}
 # original code uses them in this order, and every released model was trained so.
 FIRST, LAST, UNKNOWN, FILLING, BEGIN, END = "<eow>", "<bow>", "<oov>", "<pad>", "<bos>", "<eos>"
 TRUNCATIONS = ("characters", "bytes")
-MAX_CHARACTERS = 2**16
 # LSTMs have no maximum length; without a number here, programs that ask for `model_max_length` show 10**30.
 MODEL_MAX_LENGTH = 2**20
-MAX_BACKENDS = 16
+MAX_CHARACTERS, MAX_BACKENDS = 2**16, 16
 PADDING_VALUES = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids", "word_vector_ids"), 0)
 PADDING_VALUES |= {"special_tokens_mask": 1, "labels": -100}
 
@@ -432,10 +431,8 @@ class ElmoTokenizer(TokenizersBackend):
 
         # Splitting is faster without Rust's Encodings. Only these outputs, and added tokens in raw text, need them.
         needs_encodings = return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping
-        needs_encodings = needs_encodings or (return_token_type_ids and len(columns) == 2)
-        has_added_tokens = len(self) > len(RUST_VOCABULARY)
         rows = encodings = None
-        if not needs_encodings and (is_split_into_words or not has_added_tokens):
+        if not needs_encodings and (is_split_into_words or len(self) == len(RUST_VOCABULARY)):
             begin, end = ([BOS], [EOS]) if add_special_tokens else ([], [])
             words = columns if is_split_into_words else [self.split(column) for column in columns]
             rows = [[*begin, *sentence, *end] for sentence in words[0]]
@@ -461,6 +458,7 @@ class ElmoTokenizer(TokenizersBackend):
         if return_token_type_ids:
             data["token_type_ids"] = [np.zeros_like(row) for row in numbers]
             if len(columns) == 2:
+                encodings = encode() if encodings is None else encodings
                 data["token_type_ids"] = [np.array(encoding.type_ids) for encoding in encodings]
         if return_special_tokens_mask:
             data["special_tokens_mask"] = [encoding.special_tokens_mask for encoding in encodings]
@@ -478,9 +476,8 @@ class ElmoTokenizer(TokenizersBackend):
         data = _convert_arrays(data, return_tensors)
         if return_tensors is None and not is_batch and not return_overflowing_tokens:
             data = {key: value[0] for key, value in data.items()}
-        batch = ElmoBatchEncoding(
-            data, encode, vocabulary, numbers, tensor_type=return_tensors, n_sequences=len(columns)
-        )
+        settings = {"tensor_type": return_tensors, "n_sequences": len(columns)}
+        batch = ElmoBatchEncoding(data, encode, vocabulary, numbers, **settings)
         if encodings is not None:
             batch._encodings = encodings
         return batch
@@ -564,9 +561,7 @@ class ElmoTokenizer(TokenizersBackend):
         self._backends.clear()
         return super()._add_tokens(new_tokens, special_tokens)
 
-    def tokenize(
-        self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any
-    ) -> list[str]:
+    def tokenize(self, text: str, pair: Any = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
         """Splits a text into tokens; `kwargs` are those of a call."""
         return self(text, pair, add_special_tokens=add_special_tokens, **kwargs).tokens()
 
@@ -716,9 +711,12 @@ def _encode_batch(
     """Computes Rust's Encodings of texts, or of pairs of them."""
     # Rust does not read lone surrogates, and drops empty words.
     if is_split_into_words:
-        columns = [[[replace_surrogates(word) or "\ufffd" for word in text] for text in column] for column in columns]
+        columns = [
+            [[(word if word.isascii() else replace_surrogates(word)) or "\ufffd" for word in text] for text in column]
+            for column in columns
+        ]
     else:
-        columns = [[replace_surrogates(text) for text in column] for column in columns]
+        columns = [list(map(replace_surrogates, column)) for column in columns]
     inputs = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     with panics_as_errors():
         return backend.encode_batch(inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens)
@@ -728,18 +726,19 @@ def _tokens_of_encoding(
     encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, str] | None
 ) -> list[str | None]:
     """Finds the token at each position of an Encoding in its text or pair of texts; None is padding."""
-    tokens: list[str | None] = []
-    positions = zip(encoding.ids, encoding.word_ids, encoding.offsets, encoding.sequence_ids, strict=True)
-    for number, word_id, span, sequence in positions:
-        if word_id is None:
-            tokens.append((None, BOS, EOS)[number])
-        elif is_split_into_words:
-            tokens.append(texts[sequence][word_id])
-        else:
-            token = texts[sequence][slice(*span)]
-            # Added tokens, which are not <UNK>, are spelled as they were added.
-            tokens.append(token.translate(letters) if letters and number == RUST_VOCABULARY[UNK] else token)
-    return tokens
+    marks = (None, BOS, EOS)
+    positions = zip(encoding.ids, encoding.word_ids, encoding.sequence_ids, encoding.offsets, strict=True)
+    if is_split_into_words:
+        return [marks[number] if word is None else texts[sequence][word] for number, word, sequence, _ in positions]
+    tokens = [
+        marks[number] if word is None else texts[sequence][begin:end]
+        for number, word, sequence, (begin, end) in positions
+    ]
+    if letters is None:
+        return tokens
+    words = zip(tokens, encoding.ids, strict=True)
+    # Added tokens, which are not <UNK>, are spelled as they were added.
+    return [token.translate(letters) if number == RUST_VOCABULARY[UNK] else token for token, number in words]
 
 
 def _pad_rows(
