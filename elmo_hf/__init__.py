@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from .model.scalar_mix_elmo import ElmoScalarMix
     from .model.sentence_cache_elmo import SentenceCache
     from .model.task_encoders_elmo import InterleavedHighwayLstm, StackedBiLstm
-    from .model.tokenization_elmo import ElmoTokenizer
-    from .model.word_rows_elmo import byte_rows, read_word_vocabulary
+    from .model.tokenization_elmo import ElmoTokenizer, byte_rows, read_word_vocabulary
     from .text.conll import read_conll, read_conllu
     from .text.labels import align_labels, encode_words, label_names
     from .text.lines import read_lines
@@ -64,7 +63,7 @@ PLACES = {
     "StackedBiLstm": "model.task_encoders_elmo",
     "align_labels": "text.labels",
     "bundled_model": "bundled",
-    "byte_rows": "model.word_rows_elmo",
+    "byte_rows": "model.tokenization_elmo",
     "embed": "embedding",
     "embed_corpus": "embedding",
     "encode_words": "text.labels",
@@ -77,7 +76,7 @@ PLACES = {
     "read_conllu": "text.conll",
     "read_lines": "text.lines",
     "read_word_vectors": "text.word_vectors",
-    "read_word_vocabulary": "model.word_rows_elmo",
+    "read_word_vocabulary": "model.tokenization_elmo",
     "resize_states": "model.modeling_elmo",
     "strip_boundaries": "model.modeling_elmo",
 }

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.dictionary_rows_elmo import ElmoDictionary
+from elmo_hf.model.tokenization_elmo import ElmoDictionary
 
 from ..options import LARGEST_SIZE, config_from_options, read_json
 from ..sources import LARGEST_TEXT, Bundle, SourceError

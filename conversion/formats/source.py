@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK, read_word_vocabulary
+from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, read_word_vocabulary
 
 from ..sources import Bundle, SourceError
 from .entries import Entry

@@ -12,7 +12,7 @@ import numpy as np
 
 from elmo_hf.language_model.probabilities import log_probabilities
 from elmo_hf.language_model.scorer import ElmoScorer
-from elmo_hf.model.word_rows_elmo import UNK
+from elmo_hf.model.tokenization_elmo import UNK
 
 from .findings import Finding
 

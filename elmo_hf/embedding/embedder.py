@@ -12,8 +12,7 @@ from tqdm import tqdm
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import BOS, EOS
+from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
 
 from .wanted import Wanted
 from .windows import Sentence, windows

@@ -13,8 +13,7 @@ import torch
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK, read_word_vocabulary
+from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, ElmoTokenizer, read_word_vocabulary
 
 from .embedder import ElmoEmbedder
 from .parts import put_in_place

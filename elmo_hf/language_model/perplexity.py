@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from elmo_hf.model.word_rows_elmo import UNK
+from elmo_hf.model.tokenization_elmo import UNK
 
 from .probabilities import encode, log_probabilities
 from .scorer import ElmoScorer

@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK
+from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, ElmoTokenizer
 from elmo_hf.text.files import excerpt
 
 from .probabilities import NEEDED, best_words, check_language_model, log_probabilities, top_layers

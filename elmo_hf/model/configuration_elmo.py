@@ -1,6 +1,7 @@
-"""ElmoConfig: the sizes and choices of one ELMo."""
+"""ElmoConfig: the sizes and options of an ELMo model."""
 
 import json
+import os
 from dataclasses import field
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,55 +14,57 @@ from .hub_elmo import AUTO_MAP, Pipelines
 
 logger = logging.get_logger(__name__)
 
-ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+# The bytes of a token are 0 to 255; these stand for boundaries and padding. An id in `input_ids` is the byte + 1,
+# because 0 means "no token".
+BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE, BEGIN_OF_WORD_BYTE, END_OF_WORD_BYTE, PADDING_BYTE = range(256, 261)
+PADDING_CHARACTER = PADDING_BYTE + 1  # the id that fills a row after the end of its word
 
-BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
-PADDING_CHARACTER = 261
-MOST_LAYERS = 1000
-FLOATING = ("float32", "float16", "bfloat16", "float64")
+ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+MAX_LAYERS = 1000
+FLOAT_DTYPES = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
-# Whether this file came along with a model, in place of the installed package.
+# True if this file was loaded from a model repository rather than from the installed package.
 IS_REMOTE_COPY = __name__.startswith("transformers_modules.")
 
 
 @strict
 class ElmoConfig(PreTrainedConfig):
-    """The configuration of an ELMo. The defaults are the original model of 93.6M parameters.
+    """The configuration of an ELMo model. The defaults are those of the original model of 93.6M parameters.
 
     Args:
-        character_vocab_size: rows of the character embedding, the zero row of "no token" included.
-        character_embedding_dim: size of a character vector.
+        character_vocab_size: rows of the character embedding, including the zero row of "no token".
+        character_embedding_dim: size of a character embedding.
         character_cnn_filters: pairs `[width, number]` of the convolutions over characters.
         character_cnn_activation: `"relu"` or `"tanh"`, applied after the maximum over positions.
         num_highway_layers: highway layers after the convolutions.
-        max_characters_per_token: character positions of a token, its begin and end marks included.
+        max_characters_per_token: character positions of a token, including its begin and end marks.
         projection_size: size P of a token vector in one direction; twice this is `hidden_size`.
         cell_size: size H of the LSTM cells; equal to P means no projection.
         num_hidden_layers: LSTM layers of each direction.
         cell_clip, projection_clip: bounds inside the recurrence; None for no bound.
         use_skip_connections: add each layer's input to its output from the second layer on.
         bidirectional: a backward stack beside the forward one.
-        word_input: an embedding over `vocab_size` words replaces the character encoder.
-        dictionary: characters and words are those of lists, as in ELMoForManyLangs:
+        word_input: an embedding of `vocab_size` words replaces the character encoder.
+        dictionary: ids of characters and words from dictionaries replace bytes, as in ELMoForManyLangs:
             `{"characters": number, "words": number, "word_dim": size}`, 0 for what is absent.
         vocab_size: words of the language model's vocabulary.
-        share_embedding_softmax: when `word_input`, the language model's softmax has the embedding as its weight.
-        num_sampled: words that ElmoForPreTraining draws for each direction while training, in place of a softmax over
-            the whole vocabulary, which must then be sorted by frequency. None for the whole vocabulary.
-        boundary_ids: input ids of `<S>` and `</S>` when `word_input`; characters mark boundaries by themselves.
-        dropout: dropout inside the biLM; acts only in ElmoForPreTraining.
+        share_embedding_softmax: with `word_input`, the language model's softmax has the embedding as its weight.
+        num_sampled: negative samples of each direction while ElmoForPreTraining trains with a sampled softmax; the
+            vocabulary must then be sorted by frequency. None for the full softmax.
+        boundary_ids: input ids of `<S>` and `</S>`, of their first character unless `word_input`.
+        dropout: dropout probability inside the biLM; acts only in ElmoForPreTraining.
         mix: how layers become one vector: `"learned"`, `"average"`, `"top"`, a layer's number, or fixed weights.
         mix_layer_norm: normalise layers before mixing over the `"sentence"` or, as the original, over the `"batch"`.
-        mix_l2: factor of the penalty on the mix's weights.
-        mix_dropout: dropout after the mix, inside the task heads.
-        head: the network of a task class and its settings: `"linear"`, or `{"type": "linear", "pooling": "max"}`.
-            What is given later for the same type updates what is there; another type takes its place. The task
-            class checks and completes it.
+        mix_l2: factor of the L2 penalty on the mix's weights.
+        mix_dropout: dropout probability after the mix, inside the task heads.
+        head: the head of a task class and its settings: `"linear"`, or `{"type": "linear", "pooling": "max"}`.
+            A later value of the same type updates the former; another type replaces it. The task class validates
+            and completes it.
         freeze_bilm: True, False, or a list of parts (`"token_encoder"`, `"layer_1"`, ...) that do not train.
-            None leaves it to the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
+            None for the default of the class: heads freeze, ElmoModel and ElmoForPreTraining do not.
         int8_weights: the large weights are stored in eight bits, see [`~ElmoModel.quantize`].
-        card_data: what the model card says of `license`, `language` and `origin`; and the tokenizer's `splitting`,
-            after which it chooses its example.
+        card_data: the `license`, `language` and `origin` of the model card, and the tokenizer's `splitting`, which
+            selects the example of the card.
 
     Example:
 
@@ -108,45 +111,47 @@ class ElmoConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any):
         for name in ("character_cnn_filters", "boundary_ids", "mix", "freeze_bilm"):
-            setattr(self, name, _as_list(getattr(self, name)))
+            setattr(self, name, _tuples_as_lists(getattr(self, name)))
         if self.boundary_ids is None:
             # A vocabulary starts with <S> and </S>, and ids count from 1.
             self.boundary_ids = [1, 2] if self.word_input else [BEGIN_OF_SENTENCE_BYTE + 1, END_OF_SENTENCE_BYTE + 1]
-        _require_json(self.head)
+        _check_json(self.head)
         for name, dtype in (("dtype", self.dtype), ("torch_dtype", kwargs.get("torch_dtype"))):
-            known = dtype is None or str(dtype).removeprefix("torch.") in FLOATING
-            _require(known, name, dtype, ", ".join(FLOATING))
-        # Classes that somebody else added to a model stay; ours are always complete.
+            is_float = dtype is None or str(dtype).removeprefix("torch.") in FLOAT_DTYPES
+            _check(is_float, name, dtype, ", ".join(FLOAT_DTYPES))
+        # Other entries of the auto_map stay; those of this package are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
-        named = kwargs.get("custom_pipelines")
-        # `pipeline` wants trust_remote_code for a config that names pipelines; the package brings its own.
-        kwargs["custom_pipelines"] = Pipelines(named or {}) if IS_REMOTE_COPY else foreign_pipelines(named)
+        saved_pipelines = kwargs.get("custom_pipelines")
+        # `pipeline` asks for trust_remote_code if a config names pipelines; the installed package registers its own.
+        kwargs["custom_pipelines"] = (
+            Pipelines(saved_pipelines or {}) if IS_REMOTE_COPY else foreign_pipelines(saved_pipelines)
+        )
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any):
-        # from_pretrained(head=...) first reads what is saved, and then sets this.
+        # from_pretrained(head=...) first reads the saved head, and then sets this one.
         if name == "head" and value is not None:
             value = _updated_head(self.__dict__.get("head"), value)
         super().__setattr__(name, value)
 
     @property
     def num_directions(self) -> int:
-        """2 with a backward stack, else 1."""
+        """2 if bidirectional, else 1."""
         return 2 if self.bidirectional else 1
 
     @property
     def hidden_size(self) -> int:
-        """Size of the vectors that come out: the projections of all directions side by side."""
+        """Size of the output vectors: the concatenated projections of all directions."""
         return self.num_directions * self.projection_size
 
     @property
     def token_filters(self) -> int:
-        """Number F of all convolution filters together."""
+        """Number F of all convolution filters."""
         return sum(number for _, number in self.character_cnn_filters)
 
     @property
     def row_width(self) -> int:
-        """How many ids the row of a token has: its characters, and with a dictionary of words the word before them."""
+        """Number of ids in a token's row: its characters; with a dictionary of words, the word id before them."""
         if self.dictionary is None:
             return self.max_characters_per_token
         characters = self.max_characters_per_token if self.dictionary["characters"] else 0
@@ -154,215 +159,180 @@ class ElmoConfig(PreTrainedConfig):
 
     @property
     def row_ids(self) -> int:
-        """How many ids may stand in a row, 0 for no token included."""
+        """Number of different ids in a row, including 0 for no token."""
         if self.dictionary is None:
             return self.character_vocab_size
         return max(self.dictionary["characters"], self.dictionary["words"]) + 1
 
     @property
     def mark_position(self) -> int:
-        """Where in a row `boundary_ids` are looked for."""
+        """Column of a row that is compared with `boundary_ids`."""
         if self.dictionary is None:
             return 1
         return (1 if self.dictionary["words"] else 0) + 1 if self.dictionary["characters"] else 0
 
     @property
     def bilm_parts(self) -> list[str]:
-        """Names of the parts that can be frozen one by one."""
+        """Names of the parts that can be frozen separately."""
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
-        """As in transformers; errors name the model."""
-        kwargs["_read_from"] = pretrained_model_name_or_path
+        """Loads a configuration as in transformers; errors name the model."""
+        kwargs["_source"] = pretrained_model_name_or_path
         return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any):
-        """As in transformers; what is no configuration of an ELMo is said in a sentence."""
-        name = kwargs.pop("_read_from", None) or kwargs.get("name_or_path")
-        whose = f"The configuration of {name}" if name else "This configuration"
-        classes = config_dict.get("architectures") or []
-        if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
-            raise ValueError(f"{whose} has `architectures` {classes!r}; accepted is a list of names of classes.")
+        """Makes a configuration from a dictionary as in transformers; errors name the model and the field."""
+        name = kwargs.pop("_source", None) or kwargs.get("name_or_path")
+        prefix = f"Invalid configuration of {name}:" if name else "Invalid configuration:"
+        architectures = config_dict.get("architectures") or []
+        if not isinstance(architectures, list) or not all(isinstance(item, str) for item in architectures):
+            raise ValueError(f"{prefix} `architectures` is {architectures!r}. Expected a list of class names.")
         try:
             return super().from_dict(config_dict, **kwargs)
         except (StrictDataclassError, ValueError) as error:
-            raise ValueError(f"{whose} cannot be used: {error.__cause__ or error}") from error
+            raise ValueError(f"{prefix} {error.__cause__ or error}") from error
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"{whose} is none of an ELMo: {error}.") from error
+            raise ValueError(f"{prefix} {error}. Expected the configuration of an ELMo.") from error
 
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
-        check_place(pretrained_model_name_or_path)
+        """Reads config.json as in transformers; a model of another type is an error."""
+        check_local_path(pretrained_model_name_or_path)
         try:
-            found, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
-        except TypeError:  # it looks into what is no object
-            found, rest = {}, {}
-        kind = found.get("model_type") if isinstance(found, dict) else None
-        if kind != cls.model_type:
-            holds = f"a model of the type {kind!r}" if kind else "no model: no config.json in it says what it is"
+            config_dict, unused_kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        except TypeError:  # transformers expects a JSON object
+            config_dict, unused_kwargs = {}, {}
+        model_type = config_dict.get("model_type") if isinstance(config_dict, dict) else None
+        if model_type != cls.model_type:
+            content = f"a model of type {model_type!r}" if model_type else "no config.json with a `model_type`"
             raise ValueError(
-                f"{pretrained_model_name_or_path} holds {holds}; accepted is an ELMo, as `elmo-hf convert` and "
-                "`elmo-hf pretrain` make them."
+                f"{pretrained_model_name_or_path} holds {content}. Expected an ELMo, as `elmo-hf convert` and "
+                "`elmo-hf pretrain` write it."
             )
-        return found, rest
+        return config_dict, unused_kwargs
 
     def validate_token_ids(self):
-        """Nothing: special tokens are rows of characters, or stand in `boundary_ids`; `vocab_size` counts words."""
+        """Skips the check of transformers: special tokens are rows of characters, and `vocab_size` counts words."""
 
     def validate_architecture(self):
-        """Checks fields against each other; each message names the field, what was found and what is accepted."""
+        """Checks the fields, also against each other; each message names a field, its value and what is expected."""
         for name in ("character_embedding_dim", "projection_size", "cell_size", "num_hidden_layers"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "a whole number of at least 1")
+            _check(getattr(self, name) >= 1, name, getattr(self, name), "an integer of at least 1")
         for name in ("num_highway_layers", "vocab_size"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "a whole number of at least 0")
+            _check(getattr(self, name) >= 0, name, getattr(self, name), "an integer of at least 0")
         for name in ("num_hidden_layers", "num_highway_layers"):
             # A damaged file must not build modules until the memory is full.
-            _require(getattr(self, name) <= MOST_LAYERS, name, getattr(self, name), f"at most {MOST_LAYERS:,}")
+            _check(getattr(self, name) <= MAX_LAYERS, name, getattr(self, name), f"at most {MAX_LAYERS:,}")
         for name in ("cell_clip", "projection_clip"):
             clip = getattr(self, name)
-            _require(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
+            _check(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
         for name in ("dropout", "mix_dropout"):
-            _require(0 <= getattr(self, name) < 1, name, getattr(self, name), "a number from 0 to below 1")
-        _require(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
-        _require(
-            self.cell_size >= self.projection_size,
-            "cell_size",
-            self.cell_size,
-            f"at least projection_size ({self.projection_size}): a projection only makes cells smaller",
-        )
+            _check(0 <= getattr(self, name) < 1, name, getattr(self, name), "a probability from 0 to below 1")
+        _check(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
+        expected = f"at least `projection_size` ({self.projection_size}), because a projection only reduces the size"
+        _check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
         if self.word_input:
-            _require(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 when word_input is True")
+            _check(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 with `word_input=True`")
         else:
             self._validate_characters()
         check_mix(self.mix, self.num_hidden_layers + 1)
-        self._validate_freezing()
-        self._validate_softmax()
-
-    def _validate_dictionary(self):
-        sizes = self.dictionary
-        whole = {name: size for name, size in sizes.items() if isinstance(size, int) and size >= 0}
-        _require(
-            whole == sizes
-            and set(sizes) == {"characters", "words", "word_dim"}
-            and (sizes["characters"] or sizes["words"])
-            and bool(sizes["words"]) == bool(sizes["word_dim"])
-            and not self.word_input,
-            "dictionary",
-            sizes,
-            "the numbers `characters`, `words` and `word_dim`, not all 0, when word_input is False",
-        )
+        if isinstance(self.freeze_bilm, list):
+            expected = f"True, False, None, or a list of parts out of {', '.join(self.bilm_parts)}"
+            is_valid = all(part in self.bilm_parts for part in self.freeze_bilm)
+            _check(is_valid, "freeze_bilm", self.freeze_bilm, expected)
+        shared, sampled = self.share_embedding_softmax, self.num_sampled
+        _check(not shared or self.word_input, "share_embedding_softmax", shared, "False with `word_input=False`")
+        # A model without a vocabulary cannot say how many negative samples are too many.
+        is_valid = sampled is None or (sampled >= 1 and (not self.vocab_size or sampled < self.vocab_size))
+        expected = f"None, or an integer from 1 to below `vocab_size` ({self.vocab_size})"
+        _check(is_valid, "num_sampled", sampled, expected)
 
     def _validate_characters(self):
+        character_ids = 262
         if self.dictionary is not None:
-            self._validate_dictionary()
-            if not self.dictionary["characters"]:
+            sizes = self.dictionary
+            is_valid = (
+                set(sizes) == {"characters", "words", "word_dim"}
+                and all(isinstance(size, int) and size >= 0 for size in sizes.values())
+                and (sizes["characters"] or sizes["words"])
+                and bool(sizes["words"]) == bool(sizes["word_dim"])
+            )
+            _check(is_valid, "dictionary", sizes, "the numbers `characters`, `words` and `word_dim`, not all 0")
+            if not sizes["characters"]:
                 return
-        bytes_or_list = 262 if self.dictionary is None else self.dictionary["characters"] + 1
-        _require(
-            self.character_vocab_size == bytes_or_list,
-            "character_vocab_size",
-            self.character_vocab_size,
-            f"{bytes_or_list}",
-        )
+            character_ids = sizes["characters"] + 1
+        size = self.character_vocab_size
+        _check(size == character_ids, "character_vocab_size", size, str(character_ids))
         filters = self.character_cnn_filters
         pairs = [pair for pair in filters if isinstance(pair, list) and len(pair) == 2]
-        whole = all(isinstance(n, int) and n >= 1 for pair in pairs for n in pair)
-        _require(
-            filters and len(pairs) == len(filters) and whole,
-            "character_cnn_filters",
-            filters,
-            "a list of pairs [width, number] of whole numbers of at least 1",
-        )
+        are_integers = all(isinstance(size, int) and size >= 1 for pair in pairs for size in pair)
+        is_valid = filters and len(pairs) == len(filters) and are_integers
+        expected = "a list of pairs [width, number] of integers of at least 1"
+        _check(is_valid, "character_cnn_filters", filters, expected)
         widest = max(width for width, _ in filters)
-        _require(
-            self.max_characters_per_token >= max(3, widest),
-            "max_characters_per_token",
-            self.max_characters_per_token,
-            f"at least 3 (begin mark, one byte, end mark) and the widest filter ({widest})",
-        )
-
-    def _validate_softmax(self):
-        shared = self.share_embedding_softmax
-        _require(not shared or self.word_input, "share_embedding_softmax", shared, "False when word_input is False")
-        sampled, most = self.num_sampled, self.vocab_size
-        # A model without a softmax says nothing about how one is trained.
-        _require(
-            sampled is None or 1 <= sampled and (not most or sampled < most),
-            "num_sampled",
-            sampled,
-            f"None, or a whole number from 1 to below vocab_size ({most})",
-        )
-
-    def _validate_freezing(self):
-        if isinstance(self.freeze_bilm, list):
-            unknown = [part for part in self.freeze_bilm if part not in self.bilm_parts]
-            accepted = f"True, False, None, or a list out of {', '.join(self.bilm_parts)}"
-            _require(not unknown, "freeze_bilm", self.freeze_bilm, accepted)
+        expected = f"at least 3 (begin mark, one byte, end mark) and the width of the widest filter ({widest})"
+        length = self.max_characters_per_token
+        _check(length >= max(3, widest), "max_characters_per_token", length, expected)
 
 
-def check_place(name):
-    import os
+def check_local_path(name: Any):
+    """Raises if a name is a path of a missing folder; the Hub's client would call it an invalid repository name."""
     name = str(name)
     if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
-        raise OSError(f"There is no folder {name}, and no repository of the Hub has such a name.")
+        raise OSError(f"{name} does not exist. Expected a folder, or the name of a repository on the Hub.")
 
 
-def pipelines_of(name):
-    from .hub_elmo import pipelines_of as p, saved_class
-    return p(saved_class(name))
-
-
-def check_mix(mix: Any, layers: int):
-    """Raises unless `mix` says how `layers` layers become one."""
-    accepted = (
-        f"'learned', 'average', 'top', a layer's number from 0 to {layers - 1}, or {layers} fixed weights, not all 0"
-    )
+def check_mix(mix: Any, num_layers: int):
+    """Raises unless `mix` is valid for `num_layers` layers."""
+    last = num_layers - 1
     if isinstance(mix, str):
-        _require(mix in MIX_NAMES, "mix", mix, accepted)
+        is_valid = mix in MIX_NAMES
     elif isinstance(mix, (list, tuple)):
-        numbers = all(isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in mix)
-        _require(numbers and len(mix) == layers and any(mix), "mix", mix, accepted)
+        are_numbers = all(isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in mix)
+        is_valid = are_numbers and len(mix) == num_layers and any(mix)
     else:
-        _require(isinstance(mix, int) and not isinstance(mix, bool) and 0 <= mix < layers, "mix", mix, accepted)
+        is_valid = isinstance(mix, int) and not isinstance(mix, bool) and 0 <= mix <= last
+    names = ", ".join(map(repr, MIX_NAMES))
+    expected = f"{names}, a layer's number from 0 to {last}, or {num_layers} fixed weights, not all 0"
+    _check(is_valid, "mix", mix, expected)
 
 
 def foreign_pipelines(custom_pipelines: dict | None) -> dict:
-    """What somebody else registered for a model, without the pipelines of `pipeline_elmo`."""
-    named = (custom_pipelines or {}).items()
-    return {task: info for task, info in named if not str(info.get("impl")).startswith("pipeline_elmo.")}
+    """The custom pipelines of a model without those of this package."""
+    items = (custom_pipelines or {}).items()
+    return {task: info for task, info in items if not str(info.get("impl")).startswith("pipeline_elmo.")}
 
 
-def _as_list(value: Any) -> Any:
-    """Tuples become lists, also inside: JSON knows only lists, and a saved config must equal the one in memory."""
-    return [_as_list(item) for item in value] if isinstance(value, (list, tuple)) else value
+def _tuples_as_lists(value: Any) -> Any:
+    """Converts tuples to lists at every level: JSON has no tuples, and a saved config must equal the one in memory."""
+    return [_tuples_as_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _updated_head(saved: str | dict | None, given: str | dict) -> str | dict:
-    """The head as given, on top of what is saved if it is of the same type."""
-    if saved is None or not isinstance(given, (str, dict)):
-        return given
-    saved, given = ({"type": head} if isinstance(head, str) else head for head in (saved, given))
-    if "type" not in saved or given.get("type", saved["type"]) == saved["type"]:
-        return {**saved, **given}
-    logger.warning_once(
-        f"`head` was {saved['type']!r} and is now {given['type']!r}: weights of the former are not used."
-    )
-    return given
+def _updated_head(old: str | dict | None, new: str | dict) -> str | dict:
+    """Merges a new head into the old one if both have the same type."""
+    if old is None or not isinstance(new, (str, dict)):
+        return new
+    old, new = ({"type": head} if isinstance(head, str) else head for head in (old, new))
+    if "type" not in old or new.get("type", old["type"]) == old["type"]:
+        return {**old, **new}
+    logger.warning_once(f"`head` changes from {old['type']!r} to {new['type']!r}: the old weights are not used.")
+    return new
 
 
-def _require_json(head: Any):
+def _check_json(head: Any):
     try:
-        same = json.loads(json.dumps(head)) == head
+        is_json = json.loads(json.dumps(head)) == head
     except (TypeError, ValueError):
-        same = False
-    _require(same, "head", head, "the name of a head, or a dictionary of its type and settings as JSON can hold them")
+        is_json = False
+    _check(is_json, "head", head, "the name of a head, or a dictionary of its type and settings that JSON can hold")
 
 
-def _require(condition: Any, name: str, found: Any, accepted: str):
-    if not condition:
-        raise ValueError(f"`{name}` is {found!r}; accepted is {accepted}.")
+def _check(is_valid: Any, name: str, value: Any, expected: str):
+    if not is_valid:
+        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
 
 
 ElmoConfig.register_for_auto_class()

@@ -11,14 +11,12 @@ import transformers
 if TYPE_CHECKING:
     # The Hub receives the files that relative imports reach. Naming every file here makes each save carry all of
     # them, so that a base model can later be loaded as any other class.
-    from .batch_encoding_elmo import ElmoBatchEncoding  # noqa: F401
     from .character_cnn_elmo import ElmoCharacterEncoder  # noqa: F401
     from .checks_elmo import check_tensors  # noqa: F401
     from .configuration_elmo import ElmoConfig  # noqa: F401
     from .coreference_elmo import ElmoForCoreference  # noqa: F401
     from .crf_elmo import LinearChainCrf  # noqa: F401
     from .dictionary_encoder_elmo import ElmoDictionaryEncoder  # noqa: F401
-    from .dictionary_rows_elmo import ElmoDictionary  # noqa: F401
     from .dispatch_elmo import has_fast_way  # noqa: F401
     from .fast_cell_elmo import cell_  # noqa: F401
     from .fast_engine_elmo import engine_of  # noqa: F401

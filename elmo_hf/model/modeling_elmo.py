@@ -27,7 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_place, foreign_pipelines, pipelines_of
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_local_path, foreign_pipelines, pipelines_of
 
 logger = logging.get_logger(__name__)
 
@@ -810,7 +810,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         name, wants_report = pretrained_model_name_or_path, kwargs.pop("output_loading_info", False)
         mismatches_allowed = kwargs.pop("ignore_mismatched_sizes", False)
         if name is not None:
-            check_place(name)
+            check_local_path(name)
         try:
             model, report = super().from_pretrained(
                 name, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs

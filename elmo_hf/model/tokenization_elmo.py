@@ -1,53 +1,256 @@
-"""ElmoTokenizer: raw text or words in, rows of bytes (or word ids) out."""
+"""ElmoTokenizer: raw text or words to rows of bytes, rows of dictionary ids, or word ids."""
 
-import itertools
+import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, chain
 from typing import Any, Self
 
 import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.processors import TemplateProcessing
 from transformers import BatchEncoding, TokenizersBackend
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import PaddingStrategy, to_py_obj
 
-from .batch_encoding_elmo import RUST_VOCABULARY, ElmoBatchEncoding, Texts, offsets, rust_tokenizer, with_overflow
-from .dictionary_rows_elmo import ElmoDictionary
-from .splitting_elmo import Known, splitting_named
-from .word_rows_elmo import BOS, EOS, PAD, UNK, byte_rows, mark_rows, read_word_vocabulary, word_of_row
+from .configuration_elmo import (
+    BEGIN_OF_SENTENCE_BYTE,
+    BEGIN_OF_WORD_BYTE,
+    END_OF_SENTENCE_BYTE,
+    END_OF_WORD_BYTE,
+    PADDING_CHARACTER,
+)
+from .splitting_elmo import SPLITTINGS, PieceCache, get_splitting, panics_as_errors, replace_surrogates
 
+PAD, BOS, EOS, UNK = "<PAD>", "<S>", "</S>", "<UNK>"
+# The vocabulary of the Rust tokenizer. All words are <UNK> there, because their ids come from their characters.
+RUST_VOCABULARY = {PAD: 0, BOS: 1, EOS: 2, UNK: 3}
+# The symbols of a dictionary of ELMoForManyLangs. A word begins with the id of <eow> and ends with that of <bow>: the
+# original code uses them in this order, and every released model was trained so.
+FIRST, LAST, UNKNOWN, FILLING, BEGIN, END = "<eow>", "<bow>", "<oov>", "<pad>", "<bos>", "<eos>"
 TRUNCATIONS = ("characters", "bytes")
-LONGEST_TEXT = 2**20
-MOST_BACKENDS, MOST_CHARACTERS = 16, 2**16
-# What stands at padded positions.
-FILLERS = {
-    "input_ids": 0,
-    "attention_mask": 0,
-    "token_type_ids": 0,
-    "special_tokens_mask": 1,
-    "labels": -100,
-    "word_vector_ids": 0,
-}
+# LSTMs have no maximum length; without a number here, programs that ask for `model_max_length` show 10**30.
+MODEL_MAX_LENGTH = 2**20
+MAX_CHARACTERS, MAX_BACKENDS = 2**16, 16
+PADDING_VALUES = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids", "word_vector_ids"), 0)
+PADDING_VALUES |= {"special_tokens_mask": 1, "labels": -100}
+
+
+def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") -> np.ndarray:
+    """Encodes words as rows of bytes: begin mark, UTF-8 bytes, end mark, padding. Each id is the byte + 1.
+
+    Args:
+        words: N words.
+        width: ids of a row.
+        truncation: `"characters"` truncates a long word between characters, `"bytes"` anywhere.
+
+    Returns:
+        The rows (N, width).
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import byte_rows
+    >>> byte_rows(["é"], width=6).tolist()
+    [[259, 196, 170, 260, 261, 261]]
+
+    ```
+    """
+    max_bytes = width - 2
+    encoded = [word.encode("utf-8", "ignore") for word in words]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    for number in np.flatnonzero(lengths > max_bytes).tolist():
+        word = encoded[number][:max_bytes]
+        if truncation == "characters":
+            word = word.decode("utf-8", "ignore").encode("utf-8")  # drops the bytes of an incomplete character
+        encoded[number], lengths[number] = word, len(word)
+    rows = np.full((len(encoded), width), PADDING_CHARACTER, dtype=np.int64)
+    rows[:, 0] = BEGIN_OF_WORD_BYTE + 1
+    position = np.arange(width - 1)  # of each column after the first
+    rows[:, 1:][position < lengths[:, None]] = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(np.int64) + 1
+    rows[np.arange(len(encoded)), lengths + 1] = END_OF_WORD_BYTE + 1
+    return rows
+
+
+def word_of_row(row: Sequence[int]) -> str:
+    """Decodes a row of `byte_rows`; bytes that were truncated are lost."""
+    values = np.asarray(row) - 1
+    if values[0] < 0:
+        return PAD
+    ends = np.flatnonzero(values == END_OF_WORD_BYTE)
+    values = values[1 : ends[0] if len(ends) else None]
+    if len(values) == 1 and values[0] in (BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE):
+        return BOS if values[0] == BEGIN_OF_SENTENCE_BYTE else EOS
+    return bytes(values[values < 256].astype(np.uint8)).decode("utf-8", "replace")
+
+
+def read_word_vocabulary(path: str | os.PathLike) -> list[str]:
+    """Reads a vocabulary file with a word per line, in the order of the softmax's rows.
+
+    Example:
+
+    ```python
+    >>> import pathlib, tempfile
+    >>> from elmo_hf import read_word_vocabulary
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "vocab.txt")
+    >>> _ = path.write_text("<S>\\n</S>\\n<UNK>\\nthe\\n")
+    >>> read_word_vocabulary(path)
+    ['<S>', '</S>', '<UNK>', 'the']
+
+    ```
+    """
+    with open(path, encoding="utf-8", newline="\n") as file:
+        words = []
+        try:
+            words += (line.rstrip("\r\n") for line in file)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"Invalid vocabulary {os.fspath(path)}: {error.reason} near line {len(words) + 1}. Expected a word "
+                "per line in UTF-8."
+            ) from None
+    # The original vocabularies end with this marker, which has no row in the softmax.
+    return [word for word in words if word != "!!!MAXTERMID"]
+
+
+class ElmoDictionary:
+    """Ids of characters, of words, or of both, from dictionaries as in ELMoForManyLangs.
+
+    Words are not normalised; a word that is longer than a row is truncated.
+
+    Args:
+        characters: each character's id from 0, and those of `<bow>`, `<eow>`, `<bos>`, `<eos>`, `<oov>`, `<pad>`.
+        words: each word's id from 0, and that of `<oov>`.
+        width: characters of a row, including its first and last mark.
+
+    Example:
+
+    ```python
+    >>> marks = {name: number for number, name in enumerate(["<bow>", "<eow>", "<bos>", "<eos>", "<oov>", "<pad>"])}
+    >>> dictionary = ElmoDictionary({**marks, "a": 6}, {"<oov>": 0, "ab": 1}, width=6)
+    >>> dictionary.table(["ab"])[3].tolist()  # the word, <eow>, a, <oov>, <bow>, <pad>
+    [2, 2, 7, 5, 1, 6, 6]
+
+    ```
+    """
+
+    def __init__(self, characters: Mapping[str, int] | None, words: Mapping[str, int] | None, width: int = 50):
+        self.characters, self.words = dict(characters or {}), dict(words or {})
+        self.width = width
+        symbols = (FIRST, LAST, BEGIN, END, UNKNOWN, FILLING) if self.characters else ()
+        missing = [symbol for symbol in symbols if symbol not in self.characters]
+        missing += [UNKNOWN] if self.words and UNKNOWN not in self.words else []
+        if missing or not (self.characters or self.words):
+            raise ValueError(
+                f"Invalid dictionary: {', '.join(missing) or 'every entry'} missing. Expected characters with "
+                f"{FIRST}, {LAST}, {BEGIN}, {END}, {UNKNOWN} and {FILLING}, and words with {UNKNOWN}."
+            )
+        self._names: dict[int, str] | None = None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> "ElmoDictionary":
+        """Reads the file of `write`."""
+        with open(path, encoding="utf-8") as file:
+            return cls(**json.load(file))
+
+    def write(self, path: str | os.PathLike):
+        """Writes the dictionary as JSON."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(), file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal dictionary."""
+        return {"characters": self.characters, "words": self.words, "width": self.width}
+
+    def boundary_ids(self) -> list[int]:
+        """Returns the ids of `<S>` and `</S>` in the column `config.mark_position` of their rows."""
+        ids = self.characters or self.words
+        return [ids.get(symbol, ids[UNKNOWN]) + 1 for symbol in (BEGIN, END)]
+
+    def table(self, words: Sequence[str]) -> np.ndarray:
+        """Returns the rows of padding, of `<S>`, of `</S>`, and of each word; ids count from 1."""
+        tokens = [BEGIN, END, *(word if word in (BEGIN, END) else word[: self.width - 2] for word in words)]
+        columns = []
+        if self.words:
+            unknown = self.words[UNKNOWN]
+            columns.append(np.array([[self.words.get(token, unknown)] for token in tokens], dtype=np.int64))
+        if self.characters:
+            ids, unknown = self.characters, self.characters[UNKNOWN]
+            rows = np.full((len(tokens), self.width), ids[FILLING], dtype=np.int64)
+            for row, token in zip(rows, tokens, strict=True):
+                characters = [token] if token in (BEGIN, END) else token
+                inside = [ids.get(character, unknown) for character in characters]
+                row[: len(inside) + 2] = [ids[FIRST], *inside, ids[LAST]]
+            columns.append(rows)
+        rows = np.concatenate(columns, axis=1) + 1
+        return np.concatenate([np.zeros_like(rows[:1]), rows])
+
+    def word_of(self, row: Sequence[int]) -> str:
+        """Decodes a row; a character that is not in the dictionary is U+FFFD."""
+        ids = [int(number) - 1 for number in row]
+        if ids[0] < 0:
+            return PAD
+        if self._names is None:
+            self._names = {number: name for name, number in (self.characters or self.words).items()}
+        if not self.characters:
+            name = self._names.get(ids[0], UNKNOWN)
+            return {BEGIN: BOS, END: EOS}.get(name, name)
+        ids = ids[1:] if self.words else ids
+        inside = ids[1 : ids.index(self.characters[LAST])] if self.characters[LAST] in ids else ids[1:]
+        names = [self._names.get(number, UNKNOWN) for number in inside]
+        if names in ([BEGIN], [END]):
+            return BOS if names == [BEGIN] else EOS
+        return "".join("\ufffd" if name == UNKNOWN else name for name in names)
+
+
+class ElmoBatchEncoding(BatchEncoding):
+    """A BatchEncoding that computes Rust's Encodings when they are first used, and whose `tokens()` are the words.
+
+    `vocabulary` holds the distinct tokens of the batch, and `numbers` the number of the token at each position.
+    """
+
+    def __init__(self, data: dict[str, Any], encode: Callable, vocabulary: list[str], numbers: Any, **kwargs: Any):
+        super().__init__(data, **kwargs)
+        self._encode, self._vocabulary, self._numbers = encode, vocabulary, numbers
+        del self.__dict__["_encodings"]  # BatchEncoding sets None; without it, the property below is used
+
+    @cached_property
+    def _encodings(self) -> list[Encoding]:
+        return self._encode()
+
+    def tokens(self, batch_index: int = 0) -> list[str]:
+        """Returns the tokens of a text, `<PAD>` at padded positions."""
+        return [self._vocabulary[number] for number in self._numbers[batch_index].tolist()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "vocabulary": self._vocabulary, "numbers": self._numbers}
+
+    def __setstate__(self, state: dict[str, Any]):
+        super().__setstate__(state)
+        self._vocabulary, self._numbers = state["vocabulary"], state["numbers"]
 
 
 class ElmoTokenizer(TokenizersBackend):
-    """Turns text into what an ELMo reads: for each token a row of its UTF-8 bytes, between `<S>` and `</S>`.
+    """Converts text to the inputs of an ELMo: for each token a row of its UTF-8 bytes, between `<S>` and `</S>`.
 
     Args:
-        splitting: how raw text becomes words: `"moses-en"`, as the text that the released English models were
-            trained on, `"whitespace"`, or `"residues"`, for models of proteins: each letter of a sequence is a token,
+        splitting: how raw text is split into words: `"moses-en"`, as in the training text of the released English
+            models, `"whitespace"`, or `"residues"` for models of proteins: each letter of a sequence is a token,
             small letters are read as capitals, and the rare U, Z, O and B as X. Words that are already split
-            (`is_split_into_words=True`) stay as they are, whatever they contain.
-        word_truncation: what happens to a word longer than a row: `"characters"` cuts between characters,
-            `"bytes"` cuts anywhere, as the original programs do.
-        word_vocabulary: the language model's words, a file with one a line or a list. Read when first needed.
-        max_characters_per_token: length of a row, begin and end marks included.
-        word_input: give word ids, line of the vocabulary + 1, in place of rows.
-        dictionary: ids of characters and words, where these are not bytes; a file, or an ElmoDictionary.
-        vector_words: the words of a table of word vectors, a file with one a line or a list. `word_vector_ids` then
-            come along: 0 for no word, 1 for one that the table has not, not even in small letters, else line + 2.
+            (`is_split_into_words=True`) are never split further.
+        word_truncation: how a word that is longer than a row is truncated: `"characters"` truncates between
+            characters, `"bytes"` anywhere, as the original programs do.
+        word_vocabulary: the language model's words, as a file with a word per line or a list. A file is read at its
+            first use.
+        max_characters_per_token: length of a row, including begin and end marks.
+        word_input: return word ids (line of the vocabulary + 1) instead of rows.
+        vector_words: the words of a table of word vectors, as a file with a word per line or a list. The tokenizer
+            then returns `word_vector_ids`, too: 0 for padding and boundaries, 1 for a word that is not in the table,
+            not even in small letters, else line + 2.
+        dictionary: ids of characters and words instead of bytes, as a file or an ElmoDictionary.
 
     Example:
 
@@ -63,8 +266,12 @@ class ElmoTokenizer(TokenizersBackend):
     ```
     """
 
-    vocab_files_names = {"tokenizer_file": "tokenizer.json", "word_vocabulary": "word_vocabulary.txt"}
-    vocab_files_names |= {"vector_words": "vector_words.txt", "dictionary": "dictionary.json"}
+    vocab_files_names = {
+        "tokenizer_file": "tokenizer.json",
+        "word_vocabulary": "word_vocabulary.txt",
+        "vector_words": "vector_words.txt",
+        "dictionary": "dictionary.json",
+    }
     model_input_names = ["input_ids", "attention_mask"]
 
     def __init__(
@@ -80,24 +287,22 @@ class ElmoTokenizer(TokenizersBackend):
         **kwargs: Any,
     ):
         if word_truncation not in TRUNCATIONS:
-            accepted = " and ".join(map(repr, TRUNCATIONS))
-            raise ValueError(f"`word_truncation` is {word_truncation!r}; accepted are {accepted}.")
-        whole = isinstance(max_characters_per_token, int) and not isinstance(max_characters_per_token, bool)
-        if not whole or not 3 <= max_characters_per_token <= MOST_CHARACTERS:
+            expected = " or ".join(map(repr, TRUNCATIONS))
+            raise ValueError(f"Invalid `word_truncation`: {word_truncation!r}. Expected {expected}.")
+        if type(max_characters_per_token) is not int or not 3 <= max_characters_per_token <= MAX_CHARACTERS:
             raise ValueError(
-                f"`max_characters_per_token` is {max_characters_per_token!r}; accepted is a whole number from 3 "
-                f"(begin mark, one byte, end mark) to {MOST_CHARACTERS:,}."
+                f"Invalid `max_characters_per_token`: {max_characters_per_token!r}. Expected an integer from 3 (begin "
+                f"mark, one byte, end mark) to {MAX_CHARACTERS:,}."
             )
         if word_input and word_vocabulary is None:
-            raise ValueError("`word_input` is True, but `word_vocabulary` is missing: word ids are its line numbers.")
+            raise ValueError("Invalid `word_vocabulary`: None. Expected the words for `word_input=True`.")
         self.splitting = splitting
         self.word_truncation = word_truncation
         self.max_characters_per_token = max_characters_per_token
         self.word_input = word_input
-        if isinstance(word_vocabulary, (str, os.PathLike)):
-            self._vocabulary_file, self._words = os.fspath(word_vocabulary), None
-        else:
-            self._vocabulary_file, self._words = None, None if word_vocabulary is None else list(word_vocabulary)
+        is_file = isinstance(word_vocabulary, (str, os.PathLike))
+        self._vocabulary_file = os.fspath(word_vocabulary) if is_file else None
+        self._words = None if is_file or word_vocabulary is None else list(word_vocabulary)
         self._word_lines: dict[str, int] | None = None
         if isinstance(vector_words, (str, os.PathLike)):
             vector_words = read_word_vocabulary(vector_words)
@@ -105,21 +310,15 @@ class ElmoTokenizer(TokenizersBackend):
         self._vector_lines = {word: line for line, word in enumerate(self.vector_words or ())}
         self.dictionary = ElmoDictionary.read(dictionary) if isinstance(dictionary, (str, os.PathLike)) else dictionary
         self._backends: dict[tuple, Tokenizer] = {}
+        self._cache: PieceCache = {}
 
-        way = splitting_named(splitting)
-        self._letters = way.letters
-        self._known: Known = {}
-        if tokenizer_file is not None:
-            backend = Tokenizer.from_file(os.fspath(tokenizer_file))
-        else:
-            backend = rust_tokenizer()
-        backend.pre_tokenizer = way.pre_tokenizer()
+        backend = _rust_tokenizer() if tokenizer_file is None else Tokenizer.from_file(os.fspath(tokenizer_file))
+        backend.pre_tokenizer = get_splitting(splitting).pre_tokenizer()
         for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
             kwargs.setdefault(name, token)
-        # No text is too long for an LSTM; without a number here, programs that ask for one show 10 ** 30.
-        longest = kwargs.setdefault("model_max_length", LONGEST_TEXT)
-        if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float)) or longest < 1):
-            raise ValueError(f"`model_max_length` is {longest!r}; accepted is a number of words from 1, or None.")
+        length = kwargs.setdefault("model_max_length", MODEL_MAX_LENGTH)
+        if length is not None and (isinstance(length, bool) or not isinstance(length, (int, float)) or length < 1):
+            raise ValueError(f"Invalid `model_max_length`: {length!r}. Expected a number of words from 1, or None.")
         super().__init__(
             tokenizer_object=backend,
             splitting=splitting,
@@ -131,23 +330,22 @@ class ElmoTokenizer(TokenizersBackend):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args: Any, **kwargs: Any) -> Self:
-        """As in transformers; files that are damaged are named."""
+        """Loads a tokenizer as in transformers; errors name damaged files."""
         try:
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except (OSError, ValueError, ImportError):
             raise
         except Exception as error:  # Rust raises Exception itself
             raise ValueError(
-                f"The tokenizer of {pretrained_model_name_or_path} cannot be made of its tokenizer.json and "
-                f"tokenizer_config.json: {error}."
+                f"Invalid tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}: {error}."
             ) from error
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
-        # __init__ reads tokenizer.json itself; there is no vocabulary to take out of it.
+        # transformers would extract a vocabulary from tokenizer.json; __init__ reads that file itself.
         return kwargs
 
-    # -- the language model's words
+    # The words of the language model
 
     @property
     def word_vocabulary(self) -> list[str] | None:
@@ -158,21 +356,38 @@ class ElmoTokenizer(TokenizersBackend):
 
     @property
     def word_lines(self) -> dict[str, int]:
-        """Each vocabulary word's line, from 0."""
+        """The line of each word of the vocabulary, from 0."""
         if self._word_lines is None:
             if self.word_vocabulary is None:
-                raise ValueError("This tokenizer has no word_vocabulary; give it a file or a list of words.")
+                raise ValueError("This tokenizer has no `word_vocabulary`. Expected a file or a list of words.")
             self._word_lines = {word: line for line, word in enumerate(self.word_vocabulary)}
             missing = [token for token in (BOS, EOS, UNK) if token not in self._word_lines]
             if missing:
-                where = self._vocabulary_file or "the list of words"
+                source = self._vocabulary_file or "(a list of words)"
                 raise ValueError(
-                    f"The vocabulary {where} has no line {' and no line '.join(missing)}; "
-                    "a language model needs <S>, </S> and <UNK> among its words."
+                    f"Invalid vocabulary {source}: {', '.join(missing)} missing. Expected {BOS}, {EOS} and {UNK} "
+                    "among the words of a language model."
                 )
         return self._word_lines
 
-    # -- text -> ids
+    # Text to ids
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """Splits each text into words.
+
+        Example:
+
+        ```python
+        >>> from elmo_hf import ElmoTokenizer
+        >>> ElmoTokenizer().split(["It's raining.", "Yes"])
+        [['It', "'s", 'raining', '.'], ['Yes']]
+
+        ```
+        """
+        splitting = SPLITTINGS[self.splitting]
+        if splitting.letters is not None:
+            texts = [text.translate(splitting.letters) for text in texts]
+        return splitting.split(texts, self._tokenizer.pre_tokenizer, self._cache)
 
     def _encode_plus(
         self,
@@ -198,148 +413,146 @@ class ElmoTokenizer(TokenizersBackend):
         split_special_tokens: bool | None = None,
         **kwargs: Any,
     ) -> BatchEncoding:
-        texts = Texts.of(text, text_pair, is_split_into_words, add_special_tokens, self._letters)
-        side = padding_side or self.padding_side
-        length = max_length if padding_strategy == PaddingStrategy.MAX_LENGTH else None
-        padding = None if padding_strategy == PaddingStrategy.DO_NOT_PAD else (side, length, pad_to_multiple_of)
-        truncation = None
+        columns, is_batch = _text_columns(text, text_pair, is_split_into_words)
+        padding = truncation = None
+        if padding_strategy != PaddingStrategy.DO_NOT_PAD:
+            length = max_length if padding_strategy == PaddingStrategy.MAX_LENGTH else None
+            padding = (padding_side or self.padding_side, length, pad_to_multiple_of)
         if truncation_strategy != TruncationStrategy.DO_NOT_TRUNCATE:
             truncation = (max_length, stride, truncation_strategy.value, self.truncation_side)
-        splits = self.split_special_tokens if split_special_tokens is None else split_special_tokens
+        if split_special_tokens is None:
+            split_special_tokens = self.split_special_tokens
+        if return_token_type_ids is None:
+            return_token_type_ids = "token_type_ids" in self.model_input_names
 
         def encode() -> list[Encoding]:
-            return texts.encode(self._backend(is_split_into_words, splits, padding, truncation))
+            backend = self._backend(is_split_into_words, split_special_tokens, padding, truncation)
+            return _encode_batch(backend, columns, is_split_into_words, add_special_tokens)
 
-        # Most texts need nothing that only Rust's Encodings know; these are then made when somebody asks for them.
-        rows = None
-        if not (return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping):
-            rows = self._rows_without_encodings(texts, None if truncation is None else max_length)
-        if rows is not None:
-            encodings: Any = encode
-            samples = list(range(len(rows)))
-        else:
-            encodings, samples = with_overflow(encode(), return_overflowing_tokens)
-            rows = [texts.tokens(encoding, sample) for encoding, sample in zip(encodings, samples, strict=True)]
+        # Splitting is faster without Rust's Encodings. Only these outputs, and added tokens in raw text, need them.
+        needs_encodings = return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping
+        rows = encodings = None
+        if not needs_encodings and (is_split_into_words or len(self) == len(RUST_VOCABULARY)):
+            begin, end = ([BOS], [EOS]) if add_special_tokens else ([], [])
+            words = columns if is_split_into_words else [self.split(column) for column in columns]
+            rows = [[*begin, *sentence, *end] for sentence in words[0]]
+            for row, sentence in zip(rows, words[1] if len(words) == 2 else (), strict=False):
+                row += [*begin, *sentence, *end]
+            if truncation is not None and max_length is not None and max(map(len, rows), default=0) > max_length:
+                rows = None
+        if rows is None:
+            encodings = encode()
+            samples = list(range(len(encodings)))
+            if return_overflowing_tokens:
+                samples = [i for i in samples for _ in range(1 + len(encodings[i].overflowing))]
+                encodings = [part for encoding in encodings for part in (encoding, *encoding.overflowing)]
+            letters = None if is_split_into_words else SPLITTINGS[self.splitting].letters
+            rows = [
+                _tokens_of_encoding(encoding, [column[i] for column in columns], is_split_into_words, letters)
+                for encoding, i in zip(encodings, samples, strict=True)
+            ]
 
-        data, mask = self._arrays(rows, padding, return_tensors, return_lm_labels)
-        if return_attention_mask or return_attention_mask is None:
-            data["attention_mask"] = mask
-        if return_token_type_ids or (return_token_type_ids is None and "token_type_ids" in self.model_input_names):
-            data["token_type_ids"] = self._type_ids(encodings, texts, rows, mask)
+        data, vocabulary, numbers = self._arrays(rows, padding, return_tensors, return_lm_labels)
+        if return_attention_mask is False:
+            del data["attention_mask"]
+        if return_token_type_ids:
+            data["token_type_ids"] = [np.zeros_like(row) for row in numbers]
+            if len(columns) == 2:
+                encodings = encode() if encodings is None else encodings
+                data["token_type_ids"] = [np.array(encoding.type_ids) for encoding in encodings]
         if return_special_tokens_mask:
             data["special_tokens_mask"] = [encoding.special_tokens_mask for encoding in encodings]
         if return_offsets_mapping:
-            data["offset_mapping"] = [offsets(*pair) for pair in zip(encodings, rows, strict=True)]
+            # Rust drops empty words, which are therefore encoded as a letter.
+            data["offset_mapping"] = [
+                [(0, 0) if token == "" else span for token, span in zip(row, encoding.offsets, strict=True)]
+                for row, encoding in zip(rows, encodings, strict=True)
+            ]
         if return_length:
-            data["length"] = [len(one) for one in mask]
+            data["length"] = [len(row) for row in numbers]
         if return_overflowing_tokens:
             data["overflow_to_sample_mapping"] = samples
-        for row in rows:
-            self._eventual_warn_about_too_long_sequence(row, max_length, verbose)
-        if return_tensors is None:
-            data = {key: _as_lists(value) for key, value in data.items()}
-            if not texts.batched and not return_overflowing_tokens:
-                data = {key: value[0] for key, value in data.items()}
-        data = _as_tensors(data, return_tensors)
-        return ElmoBatchEncoding(data, encodings, texts, samples, tensor_type=return_tensors)
-
-    def _rows_without_encodings(self, texts: "Texts", max_length: int | None) -> list[list[str]] | None:
-        """The tokens of each text; None where that takes Rust: too long a text, or added tokens to look for."""
-        if not texts.split_into_words and len(self) > len(RUST_VOCABULARY):
-            return None
-        rows = texts.rows(self._split_texts)
-        return rows if max_length is None or max(map(len, rows), default=0) <= max_length else None
+        self._eventual_warn_about_too_long_sequence(max(rows, key=len, default=[]), max_length, verbose)
+        data = _convert_arrays(data, return_tensors)
+        if return_tensors is None and not is_batch and not return_overflowing_tokens:
+            data = {key: value[0] for key, value in data.items()}
+        settings = {"tensor_type": return_tensors, "n_sequences": len(columns)}
+        batch = ElmoBatchEncoding(data, encode, vocabulary, numbers, **settings)
+        if encodings is not None:
+            batch._encodings = encodings
+        return batch
 
     def _arrays(
         self, rows: list[list[str | None]], padding: tuple | None, return_tensors: Any, return_lm_labels: bool
-    ) -> tuple[dict[str, Any], Any]:
-        """Tokens, None for padding -> ids (and labels) and the mask: arrays if lengths allow, else lists of them."""
-        distinct = dict.fromkeys(itertools.chain((None, BOS, EOS), *rows))
-        index = dict(zip(distinct, range(len(distinct)), strict=True))
-        ends = list(itertools.accumulate(map(len, rows)))
-        tokens = itertools.chain.from_iterable(rows)
-        flat = np.fromiter(map(index.__getitem__, tokens), np.int64, ends[-1] if ends else 0)
-        numbers = [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-        if padding is not None:
-            numbers = _padded(numbers, *padding)
-        elif return_tensors is not None and len({len(row) for row in rows}) == 1:
-            numbers = np.stack(numbers)
-        tables = {"input_ids": self.word_table(list(index)[3:])}
-        if self.vector_words is not None:
-            tables["word_vector_ids"] = self._vector_ids(list(index)[3:])
-        if return_lm_labels:
-            unknown = self.word_lines[UNK]
-            lines = [-100, *(self.word_lines.get(token, unknown) for token in list(index)[1:])]
-            tables["labels"] = np.array(lines, dtype=np.int64)
-        if isinstance(numbers, np.ndarray):
-            return {key: table[numbers] for key, table in tables.items()}, (numbers != 0).astype(np.int64)
-        data = {key: [table[some] for some in numbers] for key, table in tables.items()}
-        return data, [(some != 0).astype(np.int64) for some in numbers]
+    ) -> tuple[dict[str, Any], list[str], Any]:
+        """Encodes each distinct token once, None for padding, and gathers its ids for every position.
 
-    def split(self, texts: Sequence[str]) -> list[list[str]]:
-        """The words of each text.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoTokenizer
-        >>> ElmoTokenizer().split(["It's raining.", "Yes"])
-        [['It', "'s", 'raining', '.'], ['Yes']]
-
-        ```
+        Returns:
+            The inputs, the distinct tokens, and the number of the token at each position. Arrays if all texts have
+            the same length, else lists of an array per text.
         """
-        return Texts(True, list(texts), None, False, False, self._letters).rows(self._split_texts)
-
-    def _split_texts(self, texts: list[str]) -> list[list[str]]:
-        return splitting_named(self.splitting).words(texts, self._tokenizer.pre_tokenizer, self._known)
+        distinct = dict.fromkeys(chain((None, BOS, EOS), *rows))
+        index = dict(zip(distinct, range(len(distinct)), strict=True))
+        ends = list(accumulate(map(len, rows)))
+        flat = np.fromiter(map(index.__getitem__, chain.from_iterable(rows)), np.int64, ends[-1] if ends else 0)
+        numbers: Any = [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        if padding is not None:
+            numbers = _pad_rows(numbers, *padding)
+        elif return_tensors is not None and len(set(map(len, numbers))) == 1:
+            numbers = np.stack(numbers)
+        words = list(distinct)[3:]
+        tables = {"input_ids": self.word_table(words)}
+        if self.vector_words is not None:
+            lines = (self._vector_lines.get(word, self._vector_lines.get(word.lower(), -1)) for word in words)
+            tables["word_vector_ids"] = np.array([0, 0, 0, *(line + 2 for line in lines)], dtype=np.int64)
+        if return_lm_labels:
+            tables["labels"] = np.array([-100, *self._lines(words)], dtype=np.int64)
+        tables["attention_mask"] = np.minimum(np.arange(len(distinct)), 1)
+        if isinstance(numbers, np.ndarray):
+            data = {key: table[numbers] for key, table in tables.items()}
+        else:
+            data = {key: [table[row] for row in numbers] for key, table in tables.items()}
+        return data, [PAD, BOS, EOS, *words], numbers
 
     def word_table(self, words: list[str]) -> np.ndarray:
-        """What the model reads for padding, `<S>`, `</S>`, and then for each of the words."""
+        """Returns the `input_ids` of padding, of `<S>`, of `</S>`, and then of each word."""
         if self.dictionary is not None:
             return self.dictionary.table(words)
         if self.word_input:
-            unknown = self.word_lines[UNK]
-            lines = [self.word_lines.get(word, unknown) for word in (BOS, EOS, *words)]
-            return np.concatenate([[0], np.array(lines, dtype=np.int64) + 1])
-        return np.concatenate(
-            [mark_rows(width := self.max_characters_per_token), byte_rows(words, width, self.word_truncation)]
-        )
+            return np.array([-1, *self._lines(words)], dtype=np.int64) + 1
+        rows = byte_rows(["", "", "", *words], self.max_characters_per_token, self.word_truncation)
+        rows[0] = 0
+        rows[1:3, 1] = BEGIN_OF_SENTENCE_BYTE + 1, END_OF_SENTENCE_BYTE + 1
+        rows[1:3, 2] = END_OF_WORD_BYTE + 1
+        return rows
 
-    def _vector_ids(self, words: list[str]) -> np.ndarray:
-        """Rows of the table of word vectors for padding, `<S>`, `</S>`, and then for each of the words."""
-        lines = (self._vector_lines.get(word, self._vector_lines.get(word.lower(), -1)) for word in words)
-        return np.array([0, 0, 0, *(line + 2 for line in lines)], dtype=np.int64)
-
-    def _type_ids(self, encodings: Any, texts: "Texts", rows: list, mask: Any) -> Any:
-        """0 for a text and 1 for its partner, as the mask is laid out."""
-        if texts.pairs is None:
-            return [np.zeros_like(one) for one in mask]
-        return [np.array(encoding.type_ids) for encoding in (encodings() if callable(encodings) else encodings)]
+    def _lines(self, words: list[str]) -> list[int]:
+        """The lines of `<S>`, `</S>` and the words in the vocabulary; words that are not in it are `<UNK>`."""
+        unknown = self.word_lines[UNK]
+        return [self.word_lines.get(word, unknown) for word in (BOS, EOS, *words)]
 
     def _backend(
-        self, split_into_words: bool, splits: bool, padding: tuple | None, truncation: tuple | None
+        self, is_split_into_words: bool, split_special_tokens: bool, padding: tuple | None, truncation: tuple | None
     ) -> Tokenizer:
-        """A Rust tokenizer with these settings, made once and never changed: several threads may use it."""
-        key = (split_into_words, splits, padding, truncation)
+        """Returns a Rust tokenizer with these settings; it never changes, so that several threads may use it."""
+        key = (is_split_into_words, split_special_tokens, padding, truncation)
         backend = self._backends.get(key)
         if backend is None:
-            backend = rust_tokenizer()
-            # Rust would split words that are already split, and look for added tokens inside of them. In raw text,
-            # <S> and its like are found by the splitting: a boundary is a whole word, never a part of one.
-            if not split_into_words:
+            backend = _rust_tokenizer()
+            # Rust would split words again, and search added tokens inside of them. In raw text, the splitting gives
+            # <S> and the other special tokens: each is a whole word, never a part of one.
+            if not is_split_into_words:
                 backend.pre_tokenizer = self._tokenizer.pre_tokenizer
                 added = self._tokenizer.get_added_tokens_decoder().values()
                 backend.add_tokens([token for token in added if token.content not in RUST_VOCABULARY])
-            backend.encode_special_tokens = splits
+            backend.encode_special_tokens = split_special_tokens
             if padding is not None:
                 side, length, multiple = padding
-                backend.enable_padding(
-                    direction=side, length=length, pad_to_multiple_of=multiple, pad_token=PAD, pad_id=0
-                )
+                backend.enable_padding(direction=side, length=length, pad_to_multiple_of=multiple, pad_token=PAD)
             if truncation is not None:
-                most, stride, strategy, side = truncation
-                backend.enable_truncation(most, stride=stride, strategy=strategy, direction=side)
-            if len(self._backends) >= MOST_BACKENDS:  # lengths that change from call to call make one each
+                max_length, stride, strategy, side = truncation
+                backend.enable_truncation(max_length, stride=stride, strategy=strategy, direction=side)
+            if len(self._backends) >= MAX_BACKENDS:  # if lengths change from call to call, each needs another one
                 self._backends.pop(next(iter(self._backends)), None)
             self._backends[key] = backend
         return backend
@@ -348,12 +561,9 @@ class ElmoTokenizer(TokenizersBackend):
         self._backends.clear()
         return super()._add_tokens(new_tokens, special_tokens)
 
-    def tokenize(
-        self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any
-    ) -> list[str]:
+    def tokenize(self, text: str, pair: Any = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
+        """Splits a text into tokens; `kwargs` are those of a call."""
         return self(text, pair, add_special_tokens=add_special_tokens, **kwargs).tokens()
-
-    # -- padding of what was encoded before
 
     def pad(
         self,
@@ -366,52 +576,53 @@ class ElmoTokenizer(TokenizersBackend):
         return_tensors: Any = None,
         verbose: bool = True,
     ) -> BatchEncoding:
-        """As in transformers, for rows: a padded position is a row of zeros, and -100 where there are labels."""
+        """Pads encoded texts as in transformers: with rows of zeros, and with -100 for labels."""
         if isinstance(encoded_inputs, (list, tuple)) and encoded_inputs and isinstance(encoded_inputs[0], Mapping):
-            encoded_inputs = {key: [one[key] for one in encoded_inputs] for key in encoded_inputs[0]}
+            encoded_inputs = {key: [inputs[key] for inputs in encoded_inputs] for key in encoded_inputs[0]}
         if "input_ids" not in encoded_inputs:
-            raise ValueError(
-                f"There is no `input_ids` to pad, only {', '.join(map(repr, encoded_inputs)) or 'nothing'}."
-            )
-        data, single = dict(encoded_inputs), not _is_batch(encoded_inputs["input_ids"], self.word_input)
-        if single:
+            names = ", ".join(map(repr, encoded_inputs)) or "nothing"
+            raise ValueError(f"Invalid `encoded_inputs`: {names}. Expected 'input_ids' among them.")
+        data, is_batch = dict(encoded_inputs), _is_batch(encoded_inputs["input_ids"], self.word_input)
+        if return_tensors is None:
+            first = data["input_ids"]
+            while isinstance(first, (list, tuple)) and first:
+                first = first[0]
+            return_tensors = {torch.Tensor: "pt", np.ndarray: "np"}.get(type(first))
+        if not is_batch:
             data = {key: [value] for key, value in data.items()}
         # Rows as arrays: a list of lists of fifty numbers is slow to walk.
         rows = [np.asarray(ids, dtype=np.int64) for ids in data["input_ids"]]
         lengths = [len(ids) for ids in rows]
-        empty = next((ids.shape[1:] for ids in rows if ids.ndim > 1), ())
-        data["input_ids"] = [ids.reshape(-1, *empty) for ids in rows]
+        width = next((ids.shape[1:] for ids in rows if ids.ndim > 1), ())
+        data["input_ids"] = [ids.reshape(-1, *width) for ids in rows]
         if return_attention_mask or (return_attention_mask is None and "attention_mask" not in data):
             data.setdefault("attention_mask", [np.ones(length, dtype=np.int64) for length in lengths])
-        if return_tensors is None:
-            return_tensors = _kind_of(encoded_inputs["input_ids"])
 
         strategy, _, max_length, _ = self._get_padding_truncation_strategies(
             padding=padding, max_length=max_length, pad_to_multiple_of=pad_to_multiple_of, verbose=verbose
         )
         if strategy != PaddingStrategy.DO_NOT_PAD:
+            side = padding_side or self.padding_side
             length = max_length if strategy == PaddingStrategy.MAX_LENGTH else None
-            for key in data.keys() & FILLERS.keys():
+            for key in data.keys() & PADDING_VALUES.keys():
                 values = [np.asarray(value) for value in data[key]]
                 if all(value.ndim and len(value) == n for value, n in zip(values, lengths, strict=True)):
-                    side = padding_side or self.padding_side
-                    data[key] = _padded(values, side, length, pad_to_multiple_of, FILLERS[key])
-        if return_tensors is None:
-            data = {key: _as_lists(value) for key, value in data.items()}
-            if single:
-                data = {key: value[0] for key, value in data.items()}
-        return BatchEncoding(_as_tensors(data, return_tensors), tensor_type=return_tensors)
+                    data[key] = _pad_rows(values, side, length, pad_to_multiple_of, PADDING_VALUES[key])
+        data = _convert_arrays(data, return_tensors)
+        if return_tensors is None and not is_batch:
+            data = {key: value[0] for key, value in data.items()}
+        return BatchEncoding(data, tensor_type=return_tensors)
 
-    # -- ids -> text
+    # Ids to text
 
     def convert_ids_to_tokens(self, ids: Any, skip_special_tokens: bool = False) -> str | list[str]:
-        """Rows (T, C), or word ids (T,) of a word-input model, back to words."""
+        """Decodes rows (T, C), or the word ids (T,) of a word-input model, to words."""
         ids = to_py_obj(ids)
         if isinstance(ids, int):
             return self._word_of(ids) if self.word_input else super().convert_ids_to_tokens(ids)
         if ids and isinstance(ids[0], int) and not self.word_input:
             return super().convert_ids_to_tokens(ids, skip_special_tokens)
-        tokens = [self._word_of(one) for one in ids]
+        tokens = [self._word_of(row) for row in ids]
         skipped = set(self.all_special_tokens) if skip_special_tokens else ()
         return [token for token in tokens if token not in skipped]
 
@@ -421,96 +632,148 @@ class ElmoTokenizer(TokenizersBackend):
         return word_of_row(ids) if self.dictionary is None else self.dictionary.word_of(ids)
 
     def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        """Joins words with spaces."""
         return " ".join(tokens)
 
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str | list[str]:
-        """Rows (T, C) back to text; a batch of them to a list of texts. Padding is left out."""
+        """Decodes rows (T, C) to a text, or a batch of them to a list of texts, without padding."""
         ids = to_py_obj(token_ids)
         if _is_batch(ids, self.word_input):
-            return [self.decode(one, skip_special_tokens) for one in ids]
+            return [self.decode(rows, skip_special_tokens) for rows in ids]
         tokens = self.convert_ids_to_tokens(ids, skip_special_tokens)
         return self.convert_tokens_to_string([token for token in tokens if token != PAD])
 
-    # -- saving
+    # Saving and copying
 
     def _save_pretrained(
-        self,
-        save_directory: str | os.PathLike,
-        file_names: tuple[str, ...],
-        legacy_format: bool | None = None,
-        filename_prefix: str | None = None,
+        self, save_directory: Any, file_names: tuple, legacy_format: Any = None, filename_prefix: str | None = None
     ) -> tuple[str, ...]:
         file_names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
-        prefix = f"{filename_prefix}-" if filename_prefix else ""
-        if self.vector_words is not None:
-            path = os.path.join(save_directory, prefix + self.vocab_files_names["vector_words"])
-            with open(path, "w", encoding="utf-8") as file:
-                file.writelines(f"{word}\n" for word in self.vector_words)
+        words = self._words if self._vocabulary_file is None else self._vocabulary_file
+        files = {"vector_words": self.vector_words, "dictionary": self.dictionary, "word_vocabulary": words}
+        for name, content in files.items():
+            if content is None:
+                continue
+            prefix = f"{filename_prefix}-" if filename_prefix else ""
+            path = os.path.join(save_directory, prefix + self.vocab_files_names[name])
+            if name == "dictionary":
+                content.write(path)
+            elif isinstance(content, list):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.writelines(f"{word}\n" for word in content)
+            elif os.path.abspath(path) != os.path.abspath(content):
+                shutil.copyfile(content, path)
             file_names = (*file_names, path)
-        if self.dictionary is not None:
-            path = os.path.join(save_directory, prefix + self.vocab_files_names["dictionary"])
-            self.dictionary.write(path)
-            file_names = (*file_names, path)
-        if self._words is None and self._vocabulary_file is None:
-            return file_names
-        path = os.path.join(save_directory, prefix + self.vocab_files_names["word_vocabulary"])
-        if self._vocabulary_file is None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.writelines(f"{word}\n" for word in self._words)
-        elif os.path.abspath(path) != os.path.abspath(self._vocabulary_file):
-            shutil.copyfile(self._vocabulary_file, path)
-        return (*file_names, path)
+        return file_names
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__, _backends={}, _word_lines=None, _known={})
+        state = dict(self.__dict__, _backends={}, _word_lines=None, _cache={})
         if self._vocabulary_file is not None:
-            state["_words"] = None  # a worker reads the file again, if it needs it
+            state["_words"] = None  # a copy reads the file again at its first use
         return state
 
 
-def _padded(
-    rows: list[np.ndarray], side: str, length: int | None, multiple: int | None, filler: int = 0
+def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple[list[list], bool]:
+    """Returns a list of the texts and, for pairs, a list of their partners; and whether the input is a batch."""
+    if not isinstance(text, (list, tuple) if is_split_into_words else (str, list, tuple)):
+        expected = "a list of words with `is_split_into_words=True`" if is_split_into_words else "strings"
+        raise ValueError(f"Invalid `text`: {type(text).__name__}. Expected {expected}.")
+    is_batch = not isinstance(text, str) and (not is_split_into_words or (text and isinstance(text[0], (list, tuple))))
+    if not is_batch:
+        return [[text]] if text_pair is None else [[text], [text_pair]], False
+    if text_pair is None and not is_split_into_words and text and all(isinstance(t, (list, tuple)) for t in text):
+        if any(len(pair) != 2 for pair in text):
+            raise ValueError("Invalid `text`: lists of words. Expected strings, pairs, or `is_split_into_words=True`.")
+        text, text_pair = zip(*text, strict=True)
+    if text_pair is None:
+        return [list(text)], True
+    if isinstance(text_pair, str) or len(text) != len(text_pair):
+        raise ValueError(
+            f"Invalid `text_pair`: {type(text_pair).__name__} of length {len(text_pair)}. Expected a list of "
+            f"{len(text)}, one for each text."
+        )
+    return [list(text), list(text_pair)], True
+
+
+def _rust_tokenizer() -> Tokenizer:
+    backend = Tokenizer(WordLevel(RUST_VOCABULARY, unk_token=UNK))
+    backend.post_processor = TemplateProcessing(
+        single=f"{BOS} $A {EOS}",
+        pair=f"{BOS} $A {EOS} {BOS}:1 $B:1 {EOS}:1",
+        special_tokens=[(token, RUST_VOCABULARY[token]) for token in (BOS, EOS)],
+    )
+    return backend
+
+
+def _encode_batch(
+    backend: Tokenizer, columns: list[list], is_split_into_words: bool, add_special_tokens: bool
+) -> list[Encoding]:
+    """Computes Rust's Encodings of texts, or of pairs of them."""
+    # Rust does not read lone surrogates, and drops empty words.
+    if is_split_into_words:
+        columns = [
+            [[(word if word.isascii() else replace_surrogates(word)) or "\ufffd" for word in text] for text in column]
+            for column in columns
+        ]
+    else:
+        columns = [list(map(replace_surrogates, column)) for column in columns]
+    inputs = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    with panics_as_errors():
+        return backend.encode_batch(inputs, is_pretokenized=is_split_into_words, add_special_tokens=add_special_tokens)
+
+
+def _tokens_of_encoding(
+    encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, str] | None
+) -> list[str | None]:
+    """Finds the token at each position of an Encoding in its text or pair of texts; None is padding."""
+    marks = (None, BOS, EOS)
+    positions = zip(encoding.ids, encoding.word_ids, encoding.sequence_ids, encoding.offsets, strict=True)
+    if is_split_into_words:
+        return [marks[number] if word is None else texts[sequence][word] for number, word, sequence, _ in positions]
+    tokens = [
+        marks[number] if word is None else texts[sequence][begin:end]
+        for number, word, sequence, (begin, end) in positions
+    ]
+    if letters is None:
+        return tokens
+    words = zip(tokens, encoding.ids, strict=True)
+    # Added tokens, which are not <UNK>, are spelled as they were added.
+    return [token.translate(letters) if number == RUST_VOCABULARY[UNK] else token for token, number in words]
+
+
+def _pad_rows(
+    rows: list[np.ndarray], side: str, length: int | None, multiple: int | None, value: int = 0
 ) -> np.ndarray:
-    """Rows of different lengths -> (B, T, ...). Rows that are longer than `length` make the others longer too."""
+    """Pads rows of different lengths to (B, T, ...); T is at least the length of the longest row."""
     length = max([len(row) for row in rows] + ([] if length is None else [length]), default=0)
     length += -length % (multiple or 1)
-    padded = np.full((len(rows), length, *(rows[0].shape[1:] if rows else ())), filler, dtype=np.int64)
-    for place, row in zip(padded, rows, strict=True):
-        place[length - len(row) if side == "left" else 0 :][: len(row)] = row
+    padded = np.full((len(rows), length, *(rows[0].shape[1:] if rows else ())), value, dtype=np.int64)
+    for target, row in zip(padded, rows, strict=True):
+        target[length - len(row) if side == "left" else 0 :][: len(row)] = row
     return padded
 
 
-def _as_tensors(data: dict[str, Any], return_tensors: Any) -> dict[str, Any]:
-    """Arrays as torch's where these are asked for; left to itself, BatchEncoding would look through every number."""
-    if return_tensors != "pt":
-        return data
-    return {key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for key, value in data.items()}
-
-
-def _kind_of(ids: Any) -> str | None:
-    """Tensors stay tensors, arrays stay arrays."""
-    while isinstance(ids, (list, tuple)) and ids:
-        ids = ids[0]
-    return "pt" if isinstance(ids, torch.Tensor) else "np" if isinstance(ids, np.ndarray) else None
-
-
-def _as_lists(value: Any) -> Any:
-    """Arrays, and lists of them, as the plain lists that transformers gives without `return_tensors`."""
-    if isinstance(value, (np.ndarray, torch.Tensor)):
-        return value.tolist()
-    is_list_of_arrays = isinstance(value, list) and value and isinstance(value[0], (np.ndarray, torch.Tensor))
-    return [one.tolist() for one in value] if is_list_of_arrays else value
+def _convert_arrays(data: dict[str, Any], return_tensors: Any) -> dict[str, Any]:
+    """Converts arrays to tensors for `"pt"`, and arrays and lists of arrays to plain lists for None."""
+    if return_tensors == "pt":  # BatchEncoding would look at every number
+        return {k: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for k, value in data.items()}
+    if return_tensors is None:
+        data = dict(data)
+        for key, value in data.items():
+            if isinstance(value, (list, np.ndarray, torch.Tensor)):
+                data[key] = [row.tolist() if hasattr(row, "tolist") else row for row in value]
+    return data
 
 
 def _is_batch(ids: Any, word_input: bool) -> bool:
-    """Whether ids are those of several texts: one level deeper than a text's own."""
+    """Whether ids are those of several texts: their depth is one more than that of one text."""
     depth = 0
     while isinstance(ids, (list, tuple)):
         depth += 1
-        ids = next((one for one in ids if not isinstance(one, (list, tuple)) or len(one)), None)
+        ids = next((item for item in ids if not isinstance(item, (list, tuple)) or len(item)), None)
     return depth + getattr(ids, "ndim", 0) > (1 if word_input else 2)
 
 
 ElmoTokenizer.register_for_auto_class("AutoTokenizer")
 
-__all__ = ["ElmoTokenizer"]
+__all__ = ["ElmoDictionary", "ElmoTokenizer", "byte_rows", "read_word_vocabulary"]

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import BOS, EOS
+from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
 from elmo_hf.pretraining.manifest import what_is_wrong, write_manifest
 
 # Words 0, 1 and 2: no token, which no text can hold, and the boundaries. ElmoTokenizer.word_table has the same order.

@@ -16,8 +16,7 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.fast_engine_elmo import engine_of
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.model_card_elmo import model_card
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import read_word_vocabulary
+from elmo_hf.model.tokenization_elmo import ElmoTokenizer, read_word_vocabulary
 from elmo_hf.pretraining.callbacks import FrozenAtFirst, Report, Rhythm, TimeLimit
 from elmo_hf.pretraining.card import card_data
 from elmo_hf.pretraining.checkpoints import check_same_run, look_for_checkpoints, read_about, run_facts, step_of

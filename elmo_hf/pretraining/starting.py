@@ -12,8 +12,7 @@ import torch
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import UNK
+from elmo_hf.model.tokenization_elmo import UNK, ElmoTokenizer
 
 # Sizes by name; the three published ones have the same convolutions.
 SIZES: dict[str, dict[str, Any]] = {

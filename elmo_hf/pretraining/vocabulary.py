@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK
+from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, ElmoTokenizer
 from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
 
 SPECIALS = (BOS, EOS, UNK)

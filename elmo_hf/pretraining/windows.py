@@ -15,8 +15,7 @@ import torch
 
 from elmo_hf.language_model.streams import Packer, Segment
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.model.word_rows_elmo import UNK
+from elmo_hf.model.tokenization_elmo import UNK, ElmoTokenizer
 from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
 from elmo_hf.pretraining.manifest import write_manifest
 

@@ -47,16 +47,16 @@ def complaint(command, *arguments):
 def test_a_model_of_another_kind(command, folders, monkeypatch, arguments):
     monkeypatch.chdir(folders)
     _, err = complaint(command, *arguments)
-    assert "bert holds a model of the type 'bert'; accepted is an ELMo" in err
+    assert "bert holds a model of type 'bert'. Expected an ELMo" in err
 
 
 def test_a_model_of_another_kind_in_python(folders):
     for loader in (ElmoModel, ElmoScorer):
-        with pytest.raises(ValueError, match="holds a model of the type 'bert'; accepted is an ELMo"):
+        with pytest.raises(ValueError, match="holds a model of type 'bert'. Expected an ELMo"):
             loader.from_pretrained(folders / "bert")
-        with pytest.raises(ValueError, match="empty holds no model: no config.json in it says what it is"):
+        with pytest.raises(ValueError, match="empty holds no config.json with a `model_type`"):
             loader.from_pretrained(folders / "empty")
-        with pytest.raises(OSError, match="There is no folder .*nowhere"):
+        with pytest.raises(OSError, match="nowhere does not exist. Expected a folder"):
             loader.from_pretrained(folders / "nowhere")
 
 

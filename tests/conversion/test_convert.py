@@ -317,11 +317,11 @@ MALFORMED = {
     ),
     "filters wider than words": (
         changed_options(char_cnn__max_characters_per_token=2),
-        "`max_characters_per_token` is 2; accepted is at least 3",
+        "Invalid `max_characters_per_token`: 2. Expected at least 3",
     ),
     "cells below the projection": (
         changed_options(lstm__dim=5),
-        r"`cell_size` is 5; accepted is at least projection_size \(6\)",
+        r"Invalid `cell_size`: 5. Expected at least `projection_size` \(6\)",
     ),
     "said one direction, has two": (
         changed_options(bidirectional=False),

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 from elmo_hf import ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert
 from elmo_hf.conversion.formats.many_langs import SAMPLE, read_ids
-from elmo_hf.model.dictionary_rows_elmo import ElmoDictionary
+from elmo_hf.model.tokenization_elmo import ElmoDictionary
 
 FILES = Path(__file__).resolve().parent / "many_langs"
 SENTENCES = json.loads((FILES / "sentences.json").read_text(encoding="utf-8"))
@@ -119,7 +119,7 @@ def test_zip_and_the_sizes_that_only_the_program_had(tmp_path, caplog):
 def test_dictionaries_are_read_as_the_program_reads_them(tmp_path):
     (tmp_path / "char.dic").write_text("<oov>\t0\na\t1\n\u3000\t2\n\t7\nß\t8\r\n", encoding="utf-8", newline="")
     assert read_ids(tmp_path / "char.dic") == {"<oov>": 0, "a": 1, "\u3000": 7, "ß": 8}
-    with pytest.raises(ValueError, match="has no <eow>, no <bow>"):
+    with pytest.raises(ValueError, match="Invalid dictionary: <eow>, <bow>, .* missing"):
         ElmoDictionary({"a": 1}, None)
 
 
@@ -178,7 +178,7 @@ MALFORMED = {
     ),
     "no dictionary": (lambda folder: (folder / "char.dic").unlink(), "has no char.dic, but .* says that `char_dim`"),
     "a dictionary of something else": (written("char.dic", b"a b c\nd"), "char.dic: line 1 is 'a b c'; accepted are"),
-    "a dictionary without marks": (written("char.dic", b"a\t0\n"), "The dictionary has no <eow>, no <bow>"),
+    "a dictionary without marks": (written("char.dic", b"a\t0\n"), "Invalid dictionary: <eow>, <bow>, .* missing"),
     "a dictionary that is not UTF-8": (written("word.dic", b"\xff\t0\n"), "word.dic is not UTF-8"),
     "ids beyond the weights": (
         written("word.dic", b"<oov>\t0\nthe\t500\n"),

@@ -275,7 +275,7 @@ MALFORMED = {
     ),
     "vocabulary that is not UTF-8": (
         lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe"),
-        "vocab.txt is no list of words in UTF-8",
+        "Invalid vocabulary .*vocab.txt: .* Expected a word per line in UTF-8",
     ),
 }
 

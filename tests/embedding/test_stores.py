@@ -26,7 +26,7 @@ from elmo_hf import (
 )
 from elmo_hf.embedding import corpus, parts, safetensors_parts
 from elmo_hf.embedding.making import PartMaker
-from elmo_hf.model.dictionary_rows_elmo import ElmoDictionary
+from elmo_hf.model.tokenization_elmo import ElmoDictionary
 
 FOLDERS = ("safetensors", "parquet")
 FILES = ("bilm-hdf5", "allennlp-hdf5")

@@ -12,30 +12,33 @@ from elmo_hf.model.configuration_elmo import AUTO_MAP
 @pytest.mark.parametrize(
     "fields, sentence",
     [
-        ({"cell_size": 100}, r"`cell_size` is 100; accepted is at least projection_size \(512\)"),
-        ({"cell_size": 0}, "`cell_size` is 0; accepted is a whole number of at least 1"),
-        ({"num_hidden_layers": 0}, "`num_hidden_layers` is 0"),
-        ({"num_highway_layers": -1}, "`num_highway_layers` is -1; accepted is a whole number of at least 0"),
-        ({"cell_clip": 0.0}, "`cell_clip` is 0.0; accepted is a number above 0, or None"),
-        ({"projection_clip": -1}, "`projection_clip` is -1; accepted is a number above 0"),
-        ({"dropout": 1}, "`dropout` is 1; accepted is a number from 0 to below 1"),
-        ({"mix_l2": -0.1}, "`mix_l2` is -0.1; accepted is a number of at least 0"),
-        ({"mix": "best"}, "`mix` is 'best'; accepted is 'learned', 'average', 'top', a layer's number from 0 to 2"),
-        ({"mix": 3}, "`mix` is 3; accepted is"),
-        ({"mix": [1, 2]}, r"`mix` is \[1, 2\]; accepted is .* or 3 fixed weights"),
+        ({"cell_size": 100}, r"Invalid `cell_size`: 100. Expected at least `projection_size` \(512\)"),
+        ({"cell_size": 0}, "Invalid `cell_size`: 0. Expected an integer of at least 1"),
+        ({"num_hidden_layers": 0}, "Invalid `num_hidden_layers`: 0"),
+        ({"num_highway_layers": -1}, "Invalid `num_highway_layers`: -1. Expected an integer of at least 0"),
+        ({"cell_clip": 0.0}, "Invalid `cell_clip`: 0.0. Expected a number above 0, or None"),
+        ({"projection_clip": -1}, "Invalid `projection_clip`: -1. Expected a number above 0"),
+        ({"dropout": 1}, "Invalid `dropout`: 1. Expected a probability from 0 to below 1"),
+        ({"mix_l2": -0.1}, "Invalid `mix_l2`: -0.1. Expected a number of at least 0"),
+        ({"mix": "best"}, "Invalid `mix`: 'best'. Expected 'learned', 'average', 'top', a layer's number from 0 to 2"),
+        ({"mix": 3}, "Invalid `mix`: 3. Expected"),
+        ({"mix": [1, 2]}, r"Invalid `mix`: \[1, 2\]. Expected .* or 3 fixed weights"),
         ({"mix": [0, 0, 0]}, "not all 0"),
         ({"mix": True}, "mix"),
         ({"mix_layer_norm": "layer"}, "mix_layer_norm"),
-        ({"character_cnn_filters": []}, r"`character_cnn_filters` is \[\]; accepted is a list of pairs"),
-        ({"character_cnn_filters": [[1, 2], [3]]}, "`character_cnn_filters` is"),
-        ({"character_cnn_filters": [[0, 2]]}, "`character_cnn_filters` is"),
+        ({"character_cnn_filters": []}, r"Invalid `character_cnn_filters`: \[\]. Expected a list of pairs"),
+        ({"character_cnn_filters": [[1, 2], [3]]}, "Invalid `character_cnn_filters`: "),
+        ({"character_cnn_filters": [[0, 2]]}, "Invalid `character_cnn_filters`: "),
         ({"character_cnn_activation": "gelu"}, "character_cnn_activation"),
-        ({"max_characters_per_token": 6}, r"`max_characters_per_token` is 6; .* the widest filter \(7\)"),
-        ({"character_vocab_size": 261}, "`character_vocab_size` is 261; accepted is 262"),
-        ({"word_input": True}, "`vocab_size` is 0; accepted is at least 1 when word_input is True"),
+        (
+            {"max_characters_per_token": 6},
+            r"Invalid `max_characters_per_token`: 6. Expected .* the widest filter \(7\)",
+        ),
+        ({"character_vocab_size": 261}, "Invalid `character_vocab_size`: 261. Expected 262"),
+        ({"word_input": True}, "Invalid `vocab_size`: 0. Expected at least 1 with `word_input=True`"),
         (
             {"freeze_bilm": ["layer_3"]},
-            "accepted is True, False, None, or a list out of token_encoder, layer_1, layer_2",
+            "Expected True, False, None, or a list of parts out of token_encoder, layer_1, layer_2",
         ),
         ({"projection_size": "512"}, "projection_size"),
     ],
@@ -68,5 +71,5 @@ def test_sizes_of_one_direction():
 
 @pytest.mark.parametrize("name", ["num_hidden_layers", "num_highway_layers"])
 def test_a_damaged_number_of_layers_builds_nothing(name):
-    with pytest.raises(Exception, match=f"`{name}` is 2147483648; accepted is at most 1,000"):
+    with pytest.raises(Exception, match=f"Invalid `{name}`: 2147483648. Expected at most 1,000"):
         ElmoConfig(**{name: 2**31})

@@ -206,9 +206,9 @@ def test_what_is_wrong_is_said():
         two = window(model.config, 1)
         states = model(**{key: value[:2] for key, value in two.items()}, use_cache=True).past_states
         model(**batch, past_states=states)
-    with pytest.raises(Exception, match=r"`num_sampled` is 11; accepted is None, or .* below vocab_size \(11\)"):
+    with pytest.raises(Exception, match=r"Invalid `num_sampled`: 11. Expected None, or .* below `vocab_size` \(11\)"):
         ElmoConfig(**SMALL, num_sampled=11)
-    with pytest.raises(Exception, match="`share_embedding_softmax` is True"):
+    with pytest.raises(Exception, match="Invalid `share_embedding_softmax`: True"):
         ElmoConfig(**SMALL, share_embedding_softmax=True)
 
 

@@ -391,7 +391,7 @@ def test_freezing_by_part(small_model):
     small_model.train()
     assert small_model.bilm.backward_layers[1].training and not small_model.bilm.backward_layers[0].training
     with pytest.raises(
-        ValueError, match="`freeze_bilm` is .*layer_9.*; accepted is True, False, None, or a list out of"
+        ValueError, match="Invalid `freeze_bilm`: .*layer_9.*. Expected True, False, None, or a list of parts out of"
     ):
         small_model.freeze(["layer_9"])
 

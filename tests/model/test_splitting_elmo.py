@@ -154,7 +154,7 @@ PIECES = "No. Art. pp. (No. Dr. U.S. p.m. 's don't 1980's 5'a boys' ... a.b 1,00
 @pytest.mark.parametrize("splitting", ["moses-en", "whitespace"])
 def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monkeypatch):
     """Whatever was read before, and whatever of it was forgotten."""
-    monkeypatch.setattr(splitting_elmo, "MOST_KNOWN", 1000)
+    monkeypatch.setattr(splitting_elmo, "MAX_CACHED_PIECES", 1000)
     random_ = random.Random(1)
 
     def text():
@@ -168,9 +168,9 @@ def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monke
 
     texts = [text() for _ in range(8000)] + ["", " ", "'", ".", "No. 3", "No.", "No. a", f"{'9' * 100_000}x"]
     tokenizer = ElmoTokenizer(splitting)
-    whole = splitting_elmo.by_rust(texts, splitting_elmo.splitting_named(splitting).pre_tokenizer(), {})
+    whole = splitting_elmo.split_with_rust(texts, splitting_elmo.get_splitting(splitting).pre_tokenizer(), {})
     assert tokenizer.split(texts) == whole
-    assert len(tokenizer._known) <= 1000
+    assert len(tokenizer._cache) <= 1000
     encoded = tokenizer(texts[:500], return_offsets_mapping=True)  # by Rust alone
     assert encoded["input_ids"] == tokenizer(texts[:500])["input_ids"]
 
@@ -178,7 +178,7 @@ def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monke
 def test_what_a_tokenizer_knows_of_pieces_is_not_copied():
     tokenizer = ElmoTokenizer()
     words = tokenizer.split(["Known by now, it is."])
-    assert tokenizer._known and not pickle.loads(pickle.dumps(tokenizer))._known
+    assert tokenizer._cache and not pickle.loads(pickle.dumps(tokenizer))._cache
     assert pickle.loads(pickle.dumps(tokenizer)).split(["Known by now, it is."]) == words
 
 
@@ -187,4 +187,4 @@ def test_a_text_of_one_new_thing_after_the_other_is_left_to_rust():
     text = " ".join(f"{random_.random()}:{random_.random()}" for _ in range(3000))
     tokenizer = ElmoTokenizer()
     assert len(tokenizer.split([text])[0]) == 9000
-    assert len(tokenizer._known) < 20
+    assert len(tokenizer._cache) < 20

@@ -14,8 +14,8 @@ from reference_bilm import ReferenceBilm
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.model.splitting_elmo import SPLITTINGS, by_rust
-from elmo_hf.model.word_rows_elmo import word_of_row
+from elmo_hf.model.splitting_elmo import SPLITTINGS, split_with_rust
+from elmo_hf.model.tokenization_elmo import word_of_row
 
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True)
 ANY_WORD = st.text(st.characters(codec=None), max_size=60)
@@ -88,9 +88,9 @@ def test_boundaries_among_words_are_boundaries():
 
 
 def test_a_string_is_not_a_list_of_words():
-    with pytest.raises(ValueError, match="is_split_into_words=True promises a list of words"):
+    with pytest.raises(ValueError, match="Expected a list of words with `is_split_into_words=True`"):
         ElmoTokenizer()("a b", is_split_into_words=True)
-    with pytest.raises(ValueError, match="The text is a int"):
+    with pytest.raises(ValueError, match="Invalid `text`: int. Expected strings"):
         ElmoTokenizer()(5)
 
 
@@ -101,7 +101,9 @@ def test_splitting():
     text = "It's  a \u00a0test, isn't it?"
     assert ElmoTokenizer("whitespace").tokenize(text) == ["It's", "a", "test,", "isn't", "it?"]
     assert ElmoTokenizer().tokenize(text) == ["It", "'s", "a", "test", ",", "isn", "'t", "it", "?"]
-    with pytest.raises(ValueError, match="`splitting` is 'spacy'; accepted are 'moses-en', 'whitespace', 'residues'"):
+    with pytest.raises(
+        ValueError, match="Invalid `splitting`: 'spacy'. Expected 'moses-en', 'whitespace' or 'residues'"
+    ):
         ElmoTokenizer("spacy")
 
 
@@ -157,7 +159,7 @@ def test_padding_afterwards_is_padding_at_once(side, tensors):
     assert np.array_equal(np.asarray(tokenizer.pad({"input_ids": arrays})["input_ids"]), at_once["input_ids"])
     one = tokenizer.pad(tokenizer("a"), padding="max_length", max_length=5)
     assert len(one["input_ids"]) == 5 and one["attention_mask"].count(1) == 3
-    with pytest.raises(ValueError, match="There is no `input_ids` to pad, only 'labels'"):
+    with pytest.raises(ValueError, match="Invalid `encoded_inputs`: 'labels'. Expected 'input_ids' among them"):
         tokenizer.pad({"labels": [1]})
 
 
@@ -206,7 +208,9 @@ def test_pairs(split, tokenizer):
     assert plain["input_ids"][0].tolist() == batch["input_ids"][0][:7]
     short = tokenizer(first, second, is_split_into_words=split, truncation="only_second", max_length=7)
     assert short.tokens(1) == ["<S>", "c", "</S>", "<S>", "e", "f", "</S>"]
-    with pytest.raises(ValueError, match="There are 2 texts and 1 partners"):
+    with pytest.raises(
+        ValueError, match="Invalid `text_pair`: list of length 1. Expected a list of 2, one for each text"
+    ):
         tokenizer(["a", "b"], ["c"])
 
 
@@ -232,11 +236,15 @@ def test_labels_and_word_input(tmp_path):
     assert batch["labels"].tolist() == [[0, 3, 2, 1], [0, 4, 1, -100]] and tokenizer.word_vocabulary == words
     ids = ElmoTokenizer("whitespace", word_vocabulary=words, word_input=True)(["the dog", "cat"], padding=True)
     assert ids["input_ids"] == [[1, 4, 3, 2], [1, 5, 2, 0]]
-    with pytest.raises(ValueError, match="has no line <UNK>; a language model needs"):
+    with pytest.raises(
+        ValueError, match="<UNK> missing. Expected <S>, </S> and <UNK> among the words of a language model"
+    ):
         ElmoTokenizer(word_vocabulary=["<S>", "</S>"])("a", return_lm_labels=True)
-    with pytest.raises(ValueError, match="This tokenizer has no word_vocabulary"):
+    with pytest.raises(
+        ValueError, match="This tokenizer has no `word_vocabulary`. Expected a file or a list of words"
+    ):
         ElmoTokenizer()("a", return_lm_labels=True)
-    with pytest.raises(ValueError, match="`word_input` is True, but `word_vocabulary` is missing"):
+    with pytest.raises(ValueError, match="Invalid `word_vocabulary`: None. Expected the words for `word_input=True`"):
         ElmoTokenizer(word_input=True)
 
 
@@ -345,11 +353,11 @@ def test_where_rust_gives_up_is_an_error(monkeypatch):
         def pre_tokenize_str(self, text):
             raise PanicException("retry-limit-in-match over")
 
-    with pytest.raises(ValueError, match="The text cannot be split into words: retry-limit-in-match over"):
-        by_rust(["text"], Splitter(), {})
+    with pytest.raises(ValueError, match="it cannot be split into words: retry-limit-in-match over"):
+        split_with_rust(["text"], Splitter(), {})
 
 
 @pytest.mark.parametrize("longest", [{}, [], "many", True, 0, -5])
 def test_a_longest_text_that_is_no_number(longest):
-    with pytest.raises(ValueError, match="`model_max_length` is .*; accepted is a number of words from 1, or None"):
+    with pytest.raises(ValueError, match="Invalid `model_max_length`: .* Expected a number of words from 1, or None"):
         ElmoTokenizer(model_max_length=longest)

@@ -211,9 +211,9 @@ def test_wrong_settings_are_explained(run, base, tmp_path):
         "is no size and no file; accepted are tiny, small": {"size": "huge"},
         "takes 5,000; accepted is a smaller --batch-size": {"batch_size": 1000},
         "is no interval": {"save_every": "often"},
-        "has no line <S>": {"vocabulary": str(tmp_path / "base.txt")},
+        "<S>, </S>, <UNK> missing": {"vocabulary": str(tmp_path / "base.txt")},
         "There is no file": {"files": ["nothing.txt"]},
-        "from 1 to below vocab_size": {"num_sampled": 14},
+        "from 1 to below `vocab_size`": {"num_sampled": 14},
     }.items():
         with pytest.raises(Exception, match=re.escape(message).replace("has\\ no", "has no")):
             run(LINES, **settings)
