@@ -2,15 +2,21 @@
 
 import json
 from dataclasses import field
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 from transformers.utils import logging
 
-from .hub_elmo import AUTO_MAP, Pipelines
 from .loading_elmo import check_place
+
+if TYPE_CHECKING:
+    # A save copies the files that relative imports reach: these make every save carry every file, so that a base
+    # model can later be loaded as any other class.
+    from .language_modeling_elmo import ElmoForPreTraining  # noqa: F401
+    from .modeling_elmo_heads import ElmoForTokenClassification  # noqa: F401
+    from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
 logger = logging.get_logger(__name__)
 
@@ -20,6 +26,19 @@ BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE = 256, 257
 MOST_LAYERS = 1000
 FLOATING = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
+# What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
+AUTO_MAP = {
+    "AutoConfig": "configuration_elmo.ElmoConfig",
+    "AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None],
+    "AutoModel": "modeling_elmo.ElmoModel",
+    "AutoModelForPreTraining": "language_modeling_elmo.ElmoForPreTraining",
+    "AutoModelForTokenClassification": "modeling_elmo_heads.ElmoForTokenClassification",
+    "AutoModelForSequenceClassification": "modeling_elmo_heads.ElmoForSequenceClassification",
+    "AutoModelForQuestionAnswering": "modeling_elmo_heads.ElmoForQuestionAnswering",
+}
+# Files whose pipelines are ours: today's, and that of models that were saved by version 0.1.
+PIPELINE_FILES = ("modeling_elmo_heads.", "pipeline_elmo.")
+PIPELINE_ALIASES = {"ner": "token-classification", "sentiment-analysis": "text-classification"}
 # Whether this file came along with a model, in place of the installed package.
 IS_REMOTE_COPY = __name__.startswith("transformers_modules.")
 
@@ -317,9 +336,19 @@ def check_mix(mix: Any, layers: int):
 
 
 def foreign_pipelines(custom_pipelines: dict | None) -> dict:
-    """What somebody else registered for a model, without the pipelines of `pipeline_elmo`."""
+    """The custom pipelines of a config without those of this package."""
     named = (custom_pipelines or {}).items()
-    return {task: info for task, info in named if not str(info.get("impl")).startswith("pipeline_elmo.")}
+    return {task: info for task, info in named if not str(info.get("impl")).startswith(PIPELINE_FILES)}
+
+
+class Pipelines(dict):
+    """Custom pipelines by task, also found by an alias of the task, such as `"ner"`."""
+
+    def __contains__(self, name: Any) -> bool:
+        return super().__contains__(name) or super().__contains__(PIPELINE_ALIASES.get(name))
+
+    def __getitem__(self, name: Any) -> Any:
+        return super().__getitem__(name if super().__contains__(name) else PIPELINE_ALIASES.get(name, name))
 
 
 def _as_list(value: Any) -> Any:

@@ -18,7 +18,6 @@ from .lstm_elmo import ElmoBiLm, States
 from .pretrained_elmo import ElmoPreTrainedModel
 from .scalar_mix_elmo import ElmoScalarMix
 from .sentence_cache_elmo import SentenceCache
-from .sentence_transformers_elmo import write_sentence_transformers
 
 # What `save_pretrained` hands to `push_to_hub`.
 HUB_KEYWORDS = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
@@ -182,8 +181,7 @@ class ElmoModel(ElmoPreTrainedModel):
         ```
         """
         x = self(input_ids, attention_mask, **keywords).last_hidden_state
-        words = word_mask(self.config, token_mask(input_ids, attention_mask), input_ids)[..., None]  # (B, T, 1)
-        return torch.where(words, x, 0.0).sum(1) / words.sum(1).clamp(min=1)
+        return pool_words(x, word_mask(self.config, token_mask(input_ids, attention_mask), input_ids))
 
     def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, push_to_hub: bool = False, **kwargs: Any):
         """As in transformers, with a model card, and with what sentence-transformers needs to load the folder."""
@@ -191,7 +189,12 @@ class ElmoModel(ElmoPreTrainedModel):
         token = {"token": kwargs["token"]} if "token" in kwargs else {}
         super().save_pretrained(save_directory, *args, **kwargs)
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
-            write_sentence_transformers(save_directory)
+            try:
+                from elmo_hf.hub.sentence_transformers import write_sentence_transformers
+            except ImportError:
+                pass  # remote code without the package
+            else:
+                write_sentence_transformers(save_directory)
         if push_to_hub:
             repo_id = hub.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
             self.push_to_hub(repo_id, **token, **hub)
@@ -360,6 +363,45 @@ def strip_boundaries(x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor,
     return torch.where(shown, gathered, torch.zeros_like(gathered)), kept.to(mask.dtype)
 
 
+def pool_words(x: torch.Tensor, words: torch.Tensor, pooling: str = "mean", num_directions: int = 2) -> torch.Tensor:
+    """Pools the vectors of each sentence's words into one vector.
+
+    Args:
+        x: (B, T, size), a vector for each position, the forward half first.
+        words: (B, T), 1 at words, 0 at padding, `<S>` and `</S>`.
+        pooling: `"mean"`, `"max"`, or `"first_last"`: the forward half of the last word, which has read the whole
+            sentence, and the backward half of the first.
+        num_directions: 1 if `x` is all forward.
+
+    Returns:
+        (B, size); zeros for a sentence without words.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import pool_words
+    >>> x, words = torch.arange(6.0).view(1, 3, 2), torch.tensor([[1, 1, 0]])
+    >>> [pool_words(x, words, pooling).tolist() for pooling in ("mean", "max", "first_last")]
+    [[[1.0, 2.0]], [[2.0, 3.0]], [[2.0, 1.0]]]
+
+    ```
+    """
+    mask = words.bool()[..., None]  # (B, T, 1)
+    if pooling == "mean":
+        return torch.where(mask, x, 0.0).sum(1) / mask.sum(1).clamp(min=1)
+    if pooling == "max":
+        # One more row, so that there is a maximum of no words too.
+        rows = nn.functional.pad(torch.where(mask, x, -torch.inf), (0, 0, 0, 1), value=-torch.inf)  # (B, T + 1, size)
+        return torch.where(mask.any(1), rows.amax(1), 0.0)
+    if pooling == "first_last":
+        first = mask & (mask.cumsum(1) == 1)
+        last = mask & (mask.flip(1).cumsum(1).flip(1) == 1)
+        ends = zip(x.chunk(num_directions, -1), (last, first), strict=False)
+        return torch.cat([torch.where(end, half, 0.0).sum(1) for half, end in ends], -1)
+    raise ValueError(f"Invalid `pooling`: {pooling!r}. Expected 'mean', 'max' or 'first_last'.")
+
+
 def resize_states(states: States, batch: int) -> States:
     """Fits states to another batch size as the originals did: the first rows stay, further rows are zeros.
 
@@ -393,6 +435,7 @@ ElmoModel.register_for_auto_class("AutoModel")
 __all__ = [
     "ElmoModel",
     "ElmoModelOutput",
+    "pool_words",
     "resize_states",
     "strip_boundaries",
 ]

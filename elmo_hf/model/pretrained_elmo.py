@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -18,11 +18,8 @@ from .configuration_elmo import ElmoConfig, foreign_pipelines
 from .fast_engine_elmo import check_engine, describe
 from .fast_products_elmo import forget
 from .fast_word_cache_elmo import bytes_of_word
-from .hub_elmo import pipelines_of, row_of
 from .loading_elmo import check_loaded, check_place, reading_weights
 from .lstm_elmo import ElmoLstmLayer
-from .model_card_elmo import keep_card_in_trainer, put_card_on_hub, write_card
-from .overriding_elmo import overrides
 from .scalar_mix_elmo import ElmoScalarMix
 from .sentence_cache_elmo import SentenceCache
 
@@ -33,8 +30,6 @@ WITHOUT_ATTENTION = ("output_attentions", "position_ids", "head_mask")
 USUAL_KEYWORDS = (*WITHOUT_ATTENTION, "token_type_ids", "use_cache", "num_items_in_batch")
 
 
-@overrides("_init_weights", "post_init", "train", "resize_token_embeddings", "save_pretrained", "push_to_hub")
-@overrides("_finalize_model_loading")
 class ElmoPreTrainedModel(PreTrainedModel):
     """What every ELMo class shares: initial weights, freezing, saving with a model card.
 
@@ -60,6 +55,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$", r"^softmax\."]
     # What `config.freeze_bilm=None` means for this class.
     freezes_by_default = False
+    # `custom_pipelines` of a saved config.
+    saved_pipelines: ClassVar[dict[str, dict[str, Any]]] = {}
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -159,8 +156,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def train(self, mode: bool = True):
         goes_on = mode and self.training  # as Trainer says at every step
-        if mode:
-            keep_card_in_trainer()
         super().train(mode)
         if not goes_on:
             for module in self.modules():
@@ -358,22 +353,33 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """As in transformers, and writes a model card (README.md) unless the folder has one."""
         if kwargs.get("push_to_hub"):
             repo_id = kwargs.get("repo_id") or os.path.basename(os.path.normpath(save_directory))
-            put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+            _create_repo_with_card(self, repo_id, kwargs)
         others = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
-        self.config.custom_pipelines = {**others, **pipelines_of(row_of(type(self)))}
+        self.config.custom_pipelines = {**others, **self.saved_pipelines}
         try:
             super().save_pretrained(save_directory, *args, **kwargs)
         finally:
             self.config.custom_pipelines = others
         if kwargs.get("is_main_process", True):
             _readable_by_all(save_directory)
-            write_card(self, save_directory)
-            keep_card_in_trainer()
+            try:
+                from elmo_hf.hub.model_card import write_model_card
+            except ImportError:
+                return  # remote code without the package
+            write_model_card(self, save_directory)
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
         """As in transformers; a repository without a model card gets one."""
-        put_card_on_hub(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        _create_repo_with_card(self, repo_id, kwargs)
         return super().push_to_hub(repo_id, **kwargs)
+
+
+def _create_repo_with_card(model: Any, repo_id: str, kwargs: dict[str, Any]):
+    try:
+        from elmo_hf.hub.model_card import create_repo_with_card
+    except ImportError:
+        return  # remote code without the package
+    create_repo_with_card(model, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
 
 
 def _readable_by_all(folder: str | os.PathLike):

@@ -12,10 +12,10 @@ import torch
 from transformers import TrainingArguments, set_seed
 from transformers.integrations import get_available_reporting_integrations
 
+from elmo_hf.hub.model_card import model_card
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.fast_engine_elmo import engine_of
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model.model_card_elmo import model_card
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import read_word_vocabulary
 from elmo_hf.pretraining.callbacks import FrozenAtFirst, Report, Rhythm, TimeLimit
