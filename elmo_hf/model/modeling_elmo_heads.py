@@ -689,8 +689,8 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
     """`pipeline("token-classification")` for ELMo, whose tokens are words.
 
     Words have no pieces, so `"first"`, `"average"` and `"max"` group as `"simple"` does. In a long text, read in
-    chunks that overlap by `stride`, each word gets its label from the chunk that shows most of its context; entities are
-    grouped afterwards.
+    chunks that overlap by `stride`, each word gets its label from the chunk that shows most of its context; entities
+    are grouped afterwards.
 
     Example:
 

@@ -9,8 +9,10 @@ from huggingface_hub.errors import StrictDataclassError
 from small_models import SIZES, small
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
+import elmo_hf
 from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
-from elmo_hf.model.hub_elmo import HEADS, SAVED, load_class
+from elmo_hf.model.modeling_elmo_heads import LinearSentences, LinearSpans, LinearTokens
+from elmo_hf.tasks import HEADS, head_class
 
 FULL = {"type": "linear", "pooling": "mean", "sentence_pairs": False}
 
@@ -47,15 +49,16 @@ def test_another_type_takes_the_place_of_the_saved_one():
 @pytest.mark.parametrize(
     "head, sentence",
     [
-        ("liner", "`head` is 'liner', which ElmoForSequenceClassification does not have; did you mean 'linear'?"),
-        ({"type": "svm"}, "`head` is 'svm', which ElmoForSequenceClassification does not have; accepted: 'linear'"),
-        ({"poling": "max"}, "The head 'linear' has no setting 'poling'; did you mean 'pooling'?"),
+        ("liner", "Invalid `head`: 'liner'. Expected one of 'linear', 'bcn', 'esim' \\(did you mean 'linear'\\?\\) for ElmoForSeq"),
+        ({"type": "svm"}, "Invalid `head`: 'svm'. Expected one of 'linear', 'bcn', 'esim' for ElmoForSequenceClassification"),
+        ({"poling": "max"}, "Invalid `head of type 'linear'`: 'poling'. Expected one of .* \\(did you mean 'pooling'\\?\\)"),
         (
             {"pooling": "sum"},
             "The head 'linear': .*'pooling' expected one of .*'mean', 'max', 'first_last'.*sum",
         ),
         ({"sentence_pairs": "yes"}, "The head 'linear': .*'sentence_pairs' expected bool, got str"),
-        ({"preset": "huge"}, r"`head\['preset'\] of 'linear'` is 'huge'; accepted is none"),
+        ("srl", "Expected one of .* for ElmoForSequenceClassification; 'srl' is a head of ElmoForTokenClassification"),
+        ({"preset": "huge"}, r"Invalid `head\['preset'\] of 'linear'`: 'huge'. Expected none"),
     ],
 )
 def test_what_is_refused(head, sentence):
@@ -70,12 +73,11 @@ def test_the_config_takes_only_what_json_can_hold(head):
 
 
 def test_every_row_of_the_table_is_there():
-    for row in SAVED:
-        assert load_class(row.module, row.name).__name__ == row.name
     for head in HEADS:
-        head_class = load_class(head.module, head.class_name)
-        assert head_class.__doc__ and head_class.Settings.__doc__, head
-        assert head.owner in [row.name for row in SAVED]
+        assert head_class(head.owner, head.name).__name__ == head.class_name
+        assert getattr(elmo_hf, head.owner).task_class == head.owner
+    for found in (LinearTokens, LinearSentences, LinearSpans, *(head_class(head.owner, head.name) for head in HEADS)):
+        assert found.__doc__ and found.Settings.__doc__, found
 
 
 def test_weights_are_readable_by_whoever_may_read_the_config(tmp_path):

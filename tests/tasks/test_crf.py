@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo_hf import LinearChainCrf
-from elmo_hf.model.crf_elmo import label_rules
+from elmo_hf.tasks.tagging.crf import label_rules
 
 BIO = ["O", "B-A", "I-A", "B-B", "I-B"]
 BIOES = ["O", "B-A", "I-A", "E-A", "S-A"]

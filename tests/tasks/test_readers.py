@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from elmo_hf import ElmoTokenizer, read_word_vectors
-from elmo_hf.text.coreference import _best_pairing, coreference_files, coreference_scores, parts_of, read_coreference
-from elmo_hf.text.sentences import read_snli, read_trees
-from elmo_hf.text.squad import encode_answers, read_squad, squad_scores
-from elmo_hf.text.srl import bio_spans, encode_predicates, read_srl, role_metrics
+from elmo_hf.tasks.coreference.conll2012 import coreference_files, parts_of, read_coreference
+from elmo_hf.tasks.coreference.metrics import _best_pairing, coreference_scores
+from elmo_hf.tasks.inference.snli import read_snli
+from elmo_hf.tasks.questions.metrics import squad_scores
+from elmo_hf.tasks.questions.squad import encode_answers, read_squad
+from elmo_hf.tasks.sentiment.trees import read_trees
+from elmo_hf.tasks.srl.frames import bio_spans, encode_predicates, read_srl
+from elmo_hf.tasks.srl.metrics import role_metrics
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 

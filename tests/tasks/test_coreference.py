@@ -9,9 +9,8 @@ from small_models import small
 from transformers import Trainer, TrainingArguments
 
 from elmo_hf import ElmoForCoreference, ElmoModel, ElmoTokenizer
-from elmo_hf.model.coreference_elmo import antecedent_losses, resolve
-from elmo_hf.model.head_coref_elmo import Ranked, keep_best
-from elmo_hf.model.task_layers_elmo import spans_of
+from elmo_hf.tasks.coreference.head import Ranked, keep_best, spans_of
+from elmo_hf.tasks.coreference.model import antecedent_losses, resolve
 
 HEAD = {
     "size": 8,
@@ -93,7 +92,7 @@ def test_it_learns_a_document_by_heart_whatever_the_padding():
         assert torch.equal(found.spans, expected.spans)
         torch.testing.assert_close(found.scores, expected.scores, atol=1e-5, rtol=0)
     # How many pairs are compared at once changes memory alone.
-    import elmo_hf.model.head_coref_elmo as head
+    import elmo_hf.tasks.coreference.head as head
 
     before, head.PAIRS = head.PAIRS, 7
     torch.testing.assert_close(model(**encode()).scores, expected.scores, atol=1e-6, rtol=0)
@@ -196,13 +195,13 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(tmp_path):
     assert all(torch.equal(tensor, again[name]) for name, tensor in whole.items())
 
 
-def test_the_example_on_the_card_runs_without_the_package(tmp_path):
+def test_the_example_on_the_card_runs(tmp_path):
     model = small(ElmoForCoreference, head={**HEAD, "spans_per_word": 1.0})
     model.save_pretrained(tmp_path)
     ElmoTokenizer().save_pretrained(tmp_path)
     card = (tmp_path / "README.md").read_text()
     code = card.split("```python\n")[1].split("```")[0]
-    printed = run_python(code, {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")})
+    printed = run_python(code, {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}, None)
     expected = model.clusters(ElmoTokenizer(), [["Ann", "came", "home", "."], ["She", "slept", "."]])
     assert printed.splitlines()[-1] == str(expected)
 

@@ -11,10 +11,19 @@ from remote import run_python
 from small_models import ENTITIES, small
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
-from elmo_hf import ElmoModel, ElmoTokenizer
-from elmo_hf.model.hub_elmo import HEADS, SAVED, load_class
+from elmo_hf import (
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoTokenizer,
+)
+from elmo_hf.tasks import HEADS, Head, head_class
 
-ROWS = {row.name: row for row in SAVED}
+OWNERS = {
+    owner.__name__: owner
+    for owner in (ElmoForTokenClassification, ElmoForSequenceClassification, ElmoForQuestionAnswering)
+}
 # Networks in sizes for tests; what is not here has its preset or its defaults.
 SIZES = {
     "bilstm-crf": {"size": 12, "layers": 2, "dropout": 0.1},
@@ -24,13 +33,15 @@ SIZES = {
     "bidaf": {"size": 8, "dropout": 0.1, "no_answer": True},
 }
 VOCABULARY = [f"w{number}" for number in range(12)]
-HEADS_OF_ROWS = [head for head in HEADS if head.owner != "ElmoForCoreference"]
+LINEAR = [Head(owner, "linear", "", "") for owner in OWNERS]
+HEADS_OF_ROWS = [*LINEAR, *(head for head in HEADS if head.owner in OWNERS)]
 ids = [f"{head.owner.removeprefix('ElmoFor')}-{head.name}" for head in HEADS_OF_ROWS]
 every_head = pytest.mark.parametrize("row", HEADS_OF_ROWS, ids=ids)
 
 
 def has_output(row):
-    return "output" in load_class(row.module, row.class_name).Settings.places
+    found = OWNERS[row.owner].linear_head if row in LINEAR else head_class(row.owner, row.name)
+    return "output" in found.Settings.places
 
 
 def model_of(row, at=("input", "output"), words=True, **settings):
@@ -38,7 +49,7 @@ def model_of(row, at=("input", "output"), words=True, **settings):
     head = {"type": row.name, **SIZES.get(row.name, {}), "elmo_at": at, **settings.pop("head", {})}
     if words:
         head |= {"word_vectors": [len(VOCABULARY), 5]}
-    model = small(load_class(ROWS[row.owner].module, row.owner), labels=ENTITIES, head=head, **settings)
+    model = small(OWNERS[row.owner], labels=ENTITIES, head=head, **settings)
     if words:
         model.set_word_vectors(np.random.default_rng(0).normal(size=(len(VOCABULARY), 5)))
     return model
@@ -157,7 +168,7 @@ def test_elmo_at_the_input_the_output_or_nowhere(row, at, words):
     model.elmo.bilm.register_forward_hook(lambda *_: passes.append(1))
     batch = collate(rows_of(model, 4))
     if not words:
-        with pytest.raises(ValueError, match="word_vector_ids came, but this model has no word vectors"):
+        with pytest.raises(ValueError, match="Unexpected `word_vector_ids`: this model's head has no `word_vectors`"):
             model(**batch)
         del batch["word_vector_ids"]
     assert torch.isfinite(model(**batch).loss)
@@ -165,7 +176,7 @@ def test_elmo_at_the_input_the_output_or_nowhere(row, at, words):
     assert len(passes) == bool(at)
     assert ("output_mix" in model.layer_weights()) == ("output" in at)
     if words:
-        with pytest.raises(ValueError, match="`word_vector_ids` is missing: a tokenizer that"):
+        with pytest.raises(ValueError, match="Missing `word_vector_ids`. A tokenizer with"):
             model(**{name: value for name, value in batch.items() if name != "word_vector_ids"})
 
 
@@ -176,7 +187,7 @@ def test_what_is_new_beside_a_base_checkpoint_is_filled(row, tmp_path):
     torch.use_deterministic_algorithms(True)  # memory that nobody filled is then NaN
     try:
         torch.manual_seed(0)
-        model_class = load_class(ROWS[row.owner].module, row.owner)
+        model_class = OWNERS[row.owner]
         model = model_class.from_pretrained(tmp_path, head=head, num_labels=5)
     finally:
         torch.use_deterministic_algorithms(False)
@@ -241,11 +252,17 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(row, tmp_path):
 
 REMOTE = """
 import json
-import torch, transformers
+import torch
 from transformers import AutoTokenizer
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 answers = {}
-for name, auto in json.loads(rows):
-    model = getattr(transformers, auto).from_pretrained(f"{folder}/{name}", trust_remote_code=True)
+for name, owner in json.loads(rows):
+    model_class = get_class_from_dynamic_module(f"modeling_elmo_heads.{owner}", f"{folder}/{name}")
+    try:
+        model = model_class.from_pretrained(f"{folder}/{name}")
+    except ImportError as error:
+        answers[name] = str(error)
+        continue
     batch = torch.load(f"{folder}/{name}/batch.pt")
     tokenizer = AutoTokenizer.from_pretrained(f"{folder}/{name}", trust_remote_code=True)
     assert tokenizer([["w3"]], is_split_into_words=True)["word_vector_ids"] == [[0, 5, 0]]
@@ -258,7 +275,8 @@ print(json.dumps(answers))
 """
 
 
-def test_all_come_back_saved_and_without_the_package(tmp_path):
+def test_all_come_back_saved_and_by_remote_code(tmp_path):
+    """Linear heads without the package, all others by remote code that uses the package."""
     expected, rows = {}, []
     for name, row in zip(ids, HEADS_OF_ROWS, strict=True):
         model = model_of(row)
@@ -270,13 +288,25 @@ def test_all_come_back_saved_and_without_the_package(tmp_path):
         assert again.config.head == model.config.head
         expected[name] = outputs(model, batch)
         torch.testing.assert_close(outputs(again, batch), expected[name], atol=1e-6, rtol=0)
-        rows.append((name, ROWS[row.owner].auto_class))
+        rows.append((name, row.owner))
     env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
-    found = json.loads(run_python(REMOTE, env, rows=json.dumps(rows), folder=str(tmp_path)).splitlines()[-1])
+    values = {"rows": json.dumps(rows), "folder": str(tmp_path)}
+    with_package = json.loads(run_python(REMOTE, env, None, **values).splitlines()[-1])
     for name, row in zip(ids, HEADS_OF_ROWS, strict=True):
-        assert found[name][0].startswith("transformers_modules.") and found[name][1] == row.name
-        torch.testing.assert_close(torch.load(tmp_path / name / "found.pt"), expected[name], atol=1e-6, rtol=0)
-        assert "word_vectors.table" in again_names(tmp_path / name / "again")
+        check_remote(with_package[name], row, tmp_path / name, expected[name])
+    without = json.loads(run_python(REMOTE, env, **values).splitlines()[-1])
+    for name, row in zip(ids, HEADS_OF_ROWS, strict=True):
+        if row in LINEAR:
+            check_remote(without[name], row, tmp_path / name, expected[name])
+        else:
+            assert without[name] == f"The head {row.name!r} needs the package: pip install elmo-hf."
+
+
+def check_remote(answer, row, folder, expected):
+    assert answer[0].startswith("transformers_modules.") and answer[1] == row.name
+    torch.testing.assert_close(torch.load(folder / "found.pt"), expected, atol=1e-6, rtol=0)
+    assert "word_vectors.table" in again_names(folder / "again")
+    (folder / "found.pt").unlink()
 
 
 def again_names(folder):
@@ -296,7 +326,7 @@ def test_labels_that_cannot_be_are_refused(row):
             model(**batch)
     else:
         batch["start_positions"][1] = 1
-        with pytest.raises(ValueError, match="Row 1 begins an answer at 1"):
+        with pytest.raises(ValueError, match="Invalid `answer of row 1`"):
             model(**batch)
 
 
@@ -319,14 +349,14 @@ def test_inputs_that_cannot_be_are_refused(row):
 @every_head
 def test_word_vectors_that_cannot_be_are_refused(row):
     model = model_of(row)
-    with pytest.raises(ValueError, match=r"have the shape \(3, 5\); accepted is .* \[12, 5\]"):
+    with pytest.raises(ValueError, match=r"Invalid `vectors`: \[3, 5\]. Expected .* \[12, 5\]"):
         model.set_word_vectors(torch.zeros(3, 5))
     batch = collate(rows_of(model, 3))
     batch["word_vector_ids"][0, 1] = 14
-    with pytest.raises(ValueError, match="word_vector_ids holds 14; accepted are ids from 0 to 13"):
+    with pytest.raises(ValueError, match="Invalid `word_vector_ids`: \\[14\\]. Expected ids from 0 to 13"):
         model(**batch)
     model.word_vectors.table.data.zero_()
     with pytest.raises(ValueError, match="table of word vectors is empty"):
         model(**collate(rows_of(model, 3)))
-    with pytest.raises(ValueError, match="`elmo_at` is \\[\\]; accepted is a list with 'input', or word_vectors"):
+    with pytest.raises(ValueError, match="Invalid `elmo_at`: \\[\\]. Expected 'input' in the list, or word_vectors"):
         model_of(row, at=[], words=False)

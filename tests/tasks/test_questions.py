@@ -7,8 +7,8 @@ import torch
 from small_models import small
 
 from elmo_hf import ElmoForQuestionAnswering, ElmoTokenizer
-from elmo_hf.model.question_answering_elmo import span_losses
-from elmo_hf.model.task_layers_elmo import best_span
+from elmo_hf.model.modeling_elmo_heads import span_losses
+from elmo_hf.tasks.questions.answers import best_span
 
 PASSAGE = "Ann-Marie came home late.  Bob, who'd slept, saw the U.S. team win in \u00dcber-Stadt; nobody cheered!"
 
@@ -78,7 +78,7 @@ def test_many_questions_are_answered_as_each_alone(no_answer):
             assert one.text == passage[one.start : one.end]
     assert model.answers(ElmoTokenizer(), [], []) == []
     for wrong in (("Who?", "Ann."), (["Who?"], [])):
-        with pytest.raises(ValueError, match="are lists of texts, as many of the one as of the other"):
+        with pytest.raises(ValueError, match="Invalid `questions` and `passages`. Expected two lists of texts of the same length"):
             model.answers(ElmoTokenizer(), *wrong)
 
 
@@ -86,17 +86,17 @@ def test_positions_that_are_not_one_for_each_row_are_refused():
     model = small(ElmoForQuestionAnswering, head={"type": "bidaf", "size": 4})
     batch, place = ElmoTokenizer()(["Who?"], ["Ann."], return_tensors="pt"), torch.tensor([5])
     assert model(**batch, start_positions=place, end_positions=place).loss > 0
-    with pytest.raises(ValueError, match="Of start_positions and end_positions one is missing; accepted are both"):
+    with pytest.raises(ValueError, match="Expected both `start_positions` and `end_positions`, or neither"):
         model(**batch, start_positions=place)
-    with pytest.raises(ValueError, match=r"end_positions has the shape \(2,\); accepted is one position for each of"):
+    with pytest.raises(ValueError, match=r"Invalid `end_positions.shape`: \(2,\). Expected \(1,\)"):
         model(**batch, start_positions=place, end_positions=torch.tensor([5, 5]))
 
 
 def test_a_passage_without_words_and_a_question_too_long():
     model = small(ElmoForQuestionAnswering, head={"type": "bidaf", "size": 4})
     assert model.answer(ElmoTokenizer(), "Who?", "").text == ""
-    with pytest.raises(ValueError, match="takes 32 positions, which leaves 0 of a window of 30"):
+    with pytest.raises(ValueError, match="Invalid `window`: 30. The question takes 32 positions, which leaves 0"):
         model.answer(ElmoTokenizer(), "Who " * 30, "Ann.", window=30, stride=5)
-    with pytest.raises(ValueError, match="Row 0 begins an answer at 0 and ends it at 0; accepted are the first and"):
+    with pytest.raises(ValueError, match="Invalid `answer of row 0`: \\(0, 0\\). Expected the first and"):
         batch = ElmoTokenizer()(["Who?"], ["Ann."], return_tensors="pt")
         model(**batch, start_positions=torch.tensor([0]), end_positions=torch.tensor([0]))

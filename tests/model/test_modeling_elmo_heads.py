@@ -67,7 +67,7 @@ def test_a_tokens_loss_is_the_mean_over_labels_other_than_minus_100():
     nothing = model(**batch, labels=torch.full((3, 7), -100)).loss
     assert nothing == 0
     nothing.backward()
-    with pytest.raises(ValueError, match=r"shape \(3, 5\); accepted is one label for each input position, \(3, 7\)"):
+    with pytest.raises(ValueError, match=r"Invalid `labels.shape`: \(3, 5\). Expected \(3, 7\)"):
         model(**batch, labels=labels[:, 1:-1])
 
 
@@ -170,7 +170,7 @@ def test_pooling_is_its_definition_whatever_the_mask(words, pooling, directions,
 
 
 def test_an_unknown_pooling_is_refused():
-    with pytest.raises(ValueError, match="`pooling` is 'sum'; accepted are 'mean', 'max' and 'first_last'"):
+    with pytest.raises(ValueError, match="Invalid `pooling`: 'sum'. Expected 'mean', 'max' or 'first_last'"):
         pool_words(torch.zeros(1, 2, 2), torch.ones(1, 2), "sum")
     with pytest.raises(Exception, match="pooling"):
         small(ElmoForSequenceClassification, head={"pooling": "sum"})
@@ -233,13 +233,13 @@ def test_a_pair_with_an_empty_side_has_a_vector():
 def test_pairs_and_single_sentences_are_not_confused():
     single = small(ElmoForSequenceClassification)
     pairs = small(ElmoForSequenceClassification, head={"sentence_pairs": True})
-    with pytest.raises(ValueError, match="Row 0 holds one sentence, but this model reads two"):
+    with pytest.raises(ValueError, match="Row 0 holds one sentence, but this model's head reads two"):
         pairs(**encode(SENTENCES))
-    with pytest.raises(ValueError, match="Row 0 holds a pair of sentences, but this model reads one"):
+    with pytest.raises(ValueError, match="Row 0 holds a pair of sentences, but this model's head reads one"):
         single(**encode(SENTENCES, PARTNERS, return_token_type_ids=True))
     single(**encode(SENTENCES, return_token_type_ids=True))
     vectors = torch.zeros(1, 6, 8)
-    with pytest.raises(ValueError, match="needs token_type_ids"):
+    with pytest.raises(ValueError, match="Missing `token_type_ids`"):
         pairs(inputs_embeds=vectors)
     types = torch.tensor([[0, 0, 0, 1, 1, 1]])
     assert pairs(inputs_embeds=vectors, token_type_ids=types).logits.shape == (1, 2)
@@ -302,7 +302,7 @@ def test_a_problem_that_is_not_named_is_found_as_transformers_does(num_labels, l
 
 def test_labels_of_another_shape_are_refused():
     model = small(ElmoForSequenceClassification, num_labels=3, problem_type="multi_label_classification")
-    with pytest.raises(ValueError, match=r"shape \(3,\); accepted for multi_label_classification is \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"Invalid `labels.shape`: \(3,\). Expected \(3, 3\)"):
         model(**encode(SENTENCES), labels=torch.ones(3))
 
 
@@ -374,9 +374,9 @@ def test_a_pair_without_type_ids_is_refused_by_a_head_that_reads_one_sentence():
     model, tokenizer = small(ElmoForSequenceClassification, labels=["entailment", "other"]), ElmoTokenizer()
     pair = tokenizer(["One text ."], ["Its partner ."], return_tensors="pt")
     assert set(pair) == {"input_ids", "attention_mask"}
-    with pytest.raises(ValueError, match="Row 0 holds a pair of sentences, but this model reads one"):
+    with pytest.raises(ValueError, match="Row 0 holds a pair of sentences, but this model's head reads one"):
         model(**pair)
     classify = pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
-    with pytest.raises(ValueError, match="holds a pair of sentences, but this model reads one"):
+    with pytest.raises(ValueError, match="holds a pair of sentences, but this model's head reads one"):
         classify("A text about cats .", candidate_labels=["cats", "dogs"])
     model(**tokenizer([["The", "mark", "<S>", "as", "a", "word"]], is_split_into_words=True, return_tensors="pt"))

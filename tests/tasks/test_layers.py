@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_hf import InterleavedHighwayLstm, StackedBiLstm
-from elmo_hf.model.task_encoders_elmo import VariationalDropout, gather_rows, spread_rows, word_order
-from elmo_hf.model.task_layers_elmo import (
+from elmo_hf import InterleavedHighwayLstm, StackedBiLstm, pool_words
+from elmo_hf.tasks.encoders import VariationalDropout, gather_rows, scatter_rows, word_order
+from elmo_hf.tasks.layers import (
     AttentivePooling,
     BiAttention,
     Maxout,
     SelfAttention,
     TrilinearSimilarity,
     align,
-    max_pool,
-    mean_pool,
 )
 
 
@@ -126,13 +124,17 @@ def test_pools_and_maxout():
     np.testing.assert_allclose(
         array(maxout(x[0])), (array(x[0]) @ weight.swapaxes(1, 2) + bias[:, None]).max(2).T, atol=1e-6
     )
+
+    def largest(x, words):
+        return pool_words(x, words, "max")
+
     for row, length in enumerate(LENGTHS):
         words = array(x[row, :length])
         expected = [np.zeros(3)] * 3
         if length:
             share = softmax(words @ array(pool.score.weight)[0])
             expected = [words.max(0), words.mean(0), share @ words]
-        for found, wanted in zip((max_pool, mean_pool, pool), expected, strict=True):
+        for found, wanted in zip((largest, pool_words, pool), expected, strict=True):
             np.testing.assert_allclose(array(found(x, KEPT)[row]), wanted, atol=1e-6)
 
 
@@ -142,4 +144,4 @@ def test_words_go_to_the_left_and_back():
     left = gather_rows(x, index, kept)
     for row in range(3):
         assert torch.equal(left[row][kept[row]], x[row][words[row]]) and not left[row][~kept[row]].any()
-    assert torch.equal(spread_rows(left, kept, index, 6), torch.where(words[..., None], x, 0.0))
+    assert torch.equal(scatter_rows(left, kept, index, 6), torch.where(words[..., None], x, 0.0))

@@ -3,7 +3,7 @@
 import pytest
 
 from elmo_hf import ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
-from elmo_hf.model.model_card_elmo import TRAINING, model_card
+from elmo_hf.hub.model_card import TRAINING, model_card
 
 
 @pytest.mark.parametrize("kind", [ElmoForTokenClassification, ElmoForSequenceClassification])
