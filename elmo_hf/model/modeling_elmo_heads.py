@@ -508,6 +508,13 @@ class ElmoForTokenClassification(ElmoTaskModel):
     """
 
     task_class, linear_head = "ElmoForTokenClassification", LinearTokens
+    saved_pipelines = {
+        "token-classification": {
+            "impl": "modeling_elmo_heads.ElmoTokenClassificationPipeline",
+            "pt": ["AutoModelForTokenClassification"],
+            "type": "text",
+        }
+    }
 
     def _output(
         self, sentences: list[HeadInput], labels: Any, num_items_in_batch: Any, hidden_states: Any
@@ -540,6 +547,13 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     """
 
     task_class, linear_head, separates_pairs = "ElmoForSequenceClassification", LinearSentences, True
+    saved_pipelines = {
+        "text-classification": {
+            "impl": "modeling_elmo_heads.ElmoTextClassificationPipeline",
+            "pt": ["AutoModelForSequenceClassification"],
+            "type": "text",
+        }
+    }
 
     def _output(
         self, sentences: list[HeadInput], labels: Any, num_items_in_batch: Any, hidden_states: Any
@@ -742,13 +756,6 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
         return words
 
 
-def _custom_pipeline(task: str, name: str) -> dict[str, dict[str, Any]]:
-    impl = f"modeling_elmo_heads.Elmo{name}Pipeline"
-    return {task: {"impl": impl, "pt": [f"AutoModelFor{name}"], "type": "text"}}
-
-
-ElmoForTokenClassification.saved_pipelines = _custom_pipeline("token-classification", "TokenClassification")
-ElmoForSequenceClassification.saved_pipelines = _custom_pipeline("text-classification", "TextClassification")
 ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
 ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
 ElmoForQuestionAnswering.register_for_auto_class("AutoModelForQuestionAnswering")

@@ -25,6 +25,7 @@ from elmo_hf import (
     ElmoForSequenceClassification,
     ElmoForTokenClassification,
     ElmoTokenizer,
+    ElmoTrainer,
     encode_words,
     entity_metrics,
     label_names,
@@ -52,7 +53,7 @@ def encoded(model, sentences=None):
     return sentences.map(encode_words, batched=True, fn_kwargs=settings, remove_columns=sentences.column_names)
 
 
-def trainer(model, folder, data=None, lr=0.02, bilm_lr=None, callbacks=(), **options):
+def trainer(model, folder, data=None, lr=0.02, bilm_lr=None, callbacks=(), trainer_class=Trainer, **options):
     data = encoded(model) if data is None else data
     defaults = {
         "per_device_train_batch_size": 4,
@@ -63,7 +64,7 @@ def trainer(model, folder, data=None, lr=0.02, bilm_lr=None, callbacks=(), **opt
         "disable_tqdm": True,
     }
     tokenizer = ElmoTokenizer()
-    return Trainer(
+    return trainer_class(
         model,
         TrainingArguments(str(folder), **{**defaults, **options}),
         train_dataset=data,
@@ -247,16 +248,16 @@ PUSH = """
 import sys
 from datasets import Dataset
 from huggingface_hub import ModelCard
-from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments, pipeline
-from elmo_hf import ElmoForTokenClassification, ElmoTokenizer, encode_words
+from transformers import DataCollatorForTokenClassification, TrainingArguments, pipeline
+from elmo_hf import ElmoForTokenClassification, ElmoTokenizer, ElmoTrainer, encode_words
 
 model, tokenizer = ElmoForTokenClassification.from_pretrained(sys.argv[1]), ElmoTokenizer()
 data = Dataset.from_dict({"tokens": [["Rome", "!"]], "labels": [["B-LOC", "O"]]})
 data = data.map(encode_words, batched=True, fn_kwargs={"tokenizer": tokenizer, "label2id": model.config.label2id})
 arguments = TrainingArguments("trained", max_steps=1, report_to="none", use_cpu=True, push_to_hub=True,
                               hub_model_id="tester/trained")
-trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data, processing_class=tokenizer,
-                  data_collator=DataCollatorForTokenClassification(tokenizer))
+trainer = ElmoTrainer(model, arguments, train_dataset=data, eval_dataset=data, processing_class=tokenizer,
+                      data_collator=DataCollatorForTokenClassification(tokenizer))
 trainer.train()
 trainer.evaluate()
 trainer.push_to_hub()
@@ -279,7 +280,7 @@ def test_the_trainer_pushes_a_model_that_loads(tmp_path):
         assert run.returncode == 0, run.stderr
         assert run.stdout.split()[-1] == "2"
         files = hub.files("tester/trained")
-    assert {"config.json", "model.safetensors", "tokenizer.json", "heads_elmo.py", "pipeline_elmo.py"} <= files.keys()
+    assert {"config.json", "model.safetensors", "tokenizer.json", "modeling_elmo_heads.py"} <= files.keys()
     assert b"custom_pipelines" in files["config.json"]
     card = ModelCard(files["README.md"].decode())
     assert card.data.tags == ["elmo", "generated_from_trainer"] and card.data.pipeline_tag == "token-classification"
@@ -288,9 +289,9 @@ def test_the_trainer_pushes_a_model_that_loads(tmp_path):
     assert "More information needed" not in card.text
 
 
-def test_a_trainers_card_adds_to_ours_and_other_models_have_theirs(tmp_path):
+def test_the_card_of_an_elmo_trainer_adds_to_that_of_the_model(tmp_path):
     model = small(ElmoForTokenClassification, labels=ENTITIES)
-    run = trainer(model, tmp_path / "mine", max_steps=1)
+    run = trainer(model, tmp_path / "mine", trainer_class=ElmoTrainer, max_steps=1)
     run.train()
     run.create_model_card(license="mit", tags="ner")
     card = ModelCard.load(tmp_path / "mine" / "README.md")
@@ -299,6 +300,8 @@ def test_a_trainers_card_adds_to_ours_and_other_models_have_theirs(tmp_path):
     run.create_model_card()
     assert ModelCard.load(tmp_path / "mine" / "README.md").text.count("## Training\n") == 1
 
-    options = TrainingArguments(str(tmp_path / "linear"), report_to="none", use_cpu=True)
-    Trainer(torch.nn.Linear(1, 1), options).create_model_card(model_name="plain", finetuned_from="x", tasks=[])
-    assert "# plain" in (tmp_path / "linear" / "README.md").read_text()
+
+def test_a_plain_trainer_writes_its_own_card(tmp_path):
+    assert "create_model_card" in vars(Trainer) and Trainer.create_model_card.__module__ == "transformers.trainer"
+    trainer(small(ElmoForTokenClassification, labels=ENTITIES), tmp_path).create_model_card(model_name="plain")
+    assert "# plain" in (tmp_path / "README.md").read_text()
