@@ -52,9 +52,9 @@ readme: $(INSTALLED)  ## Run what the README shows and write what it prints
 
 wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms (downloads the compiler, 90 MB)
 	$(BIN)/pip install --quiet ziglang
-	$(BIN)/python elmo_hf/native/build.py
+	$(BIN)/python elmo_hf/kernels/native/build.py
 	$(BIN)/python -m build --wheel
-	cd elmo_hf/native && rm -f *.so *.dylib *.dll libraries.json
+	cd elmo_hf/kernels/native && rm -f *.so *.dylib *.dll libraries.json
 
 RUN ?= english-run
 PRETRAIN = $(BIN)/elmo-hf pretrain $(foreach name,enwik8 openstax litbank tatoeba,$(RUN)/text/train/$(name).txt) \

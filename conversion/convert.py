@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from huggingface_hub.utils import validate_repo_id
 
+from elmo_hf.hub.model_card import model_card
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model.model_card_elmo import model_card
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel
-from elmo_hf.model.pretrained_elmo import ElmoPreTrainedModel
+from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .downloads import shown

@@ -1,99 +1,99 @@
 """ELMo for Hugging Face: deep contextualized word vectors from characters."""
 
-import sys
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from .hub.registration import register_with_transformers
 from .late import late_names
 from .version import __version__
 
 if TYPE_CHECKING:
     from .bundled import bundled_model
     from .embedding import ElmoEmbedder, EmbeddingStore, SentenceSource, embed, embed_corpus, open_store
+    from .hub.trainer import ElmoTrainer
     from .language_model.perplexity import DirectionLoss, Perplexity, perplexity
     from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
     from .model.configuration_elmo import ElmoConfig
-    from .model.coreference_elmo import ElmoForCoreference
-    from .model.crf_elmo import LinearChainCrf
-    from .model.head_linear_elmo import pool_words
-    from .model.heads_elmo import ElmoForSequenceClassification, ElmoForTokenClassification
-    from .model.language_modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
-    from .model.modeling_elmo import ElmoModel, ElmoModelOutput, resize_states, strip_boundaries
-    from .model.pipeline_elmo import ElmoTextClassificationPipeline, ElmoTokenClassificationPipeline
-    from .model.pretrained_elmo import ElmoPreTrainedModel
-    from .model.question_answering_elmo import Answer, ElmoForQuestionAnswering
-    from .model.scalar_mix_elmo import ElmoScalarMix
-    from .model.sentence_cache_elmo import SentenceCache
-    from .model.task_encoders_elmo import InterleavedHighwayLstm, StackedBiLstm
-    from .model.tokenization_elmo import ElmoTokenizer, byte_rows, read_word_vocabulary
-    from .text.conll import read_conll, read_conllu
-    from .text.labels import align_labels, encode_words, label_names
+    from .model.modeling_elmo_lm import ElmoForPreTraining, ElmoForPreTrainingOutput
+    from .model.modeling_elmo import ElmoModel, ElmoModelOutput, pool_words, resize_states, strip_boundaries
+    from .model.modeling_elmo_heads import (
+        ElmoForQuestionAnswering,
+        ElmoForSequenceClassification,
+        ElmoForTokenClassification,
+        ElmoTextClassificationPipeline,
+        ElmoTokenClassificationPipeline,
+    )
+    from .model.modeling_elmo import ElmoPreTrainedModel
+    from .model.modeling_elmo import ElmoScalarMix
+    from .kernels.sentence_cache import SentenceCache
+    from .model.tokenization_elmo import ElmoTokenizer
+    from .model.tokenization_elmo import byte_rows, read_word_vocabulary
+    from .tasks.coreference.model import ElmoForCoreference
+    from .tasks.encoders import InterleavedHighwayLstm, StackedBiLstm
+    from .tasks.questions.answers import Answer
+    from .tasks.tagging.conll import read_conll, read_conllu
+    from .tasks.tagging.crf import LinearChainCrf
+    from .tasks.tagging.labels import align_labels, encode_words, label_names
+    from .tasks.tagging.metrics import entity_metrics
     from .text.lines import read_lines
-    from .text.metrics import entity_metrics
     from .text.word_vectors import read_word_vectors
 
 # Where each name is: most programs use a few of them.
 PLACES = {
-    "Answer": "model.question_answering_elmo",
+    "Answer": "tasks.questions.answers",
     "DirectionLoss": "language_model.perplexity",
     "ElmoConfig": "model.configuration_elmo",
     "ElmoEmbedder": "embedding",
-    "ElmoForCoreference": "model.coreference_elmo",
-    "ElmoForPreTraining": "model.language_modeling_elmo",
-    "ElmoForPreTrainingOutput": "model.language_modeling_elmo",
-    "ElmoForQuestionAnswering": "model.question_answering_elmo",
-    "ElmoForSequenceClassification": "model.heads_elmo",
-    "ElmoForTokenClassification": "model.heads_elmo",
+    "ElmoForCoreference": "tasks.coreference.model",
+    "ElmoForPreTraining": "model.modeling_elmo_lm",
+    "ElmoForPreTrainingOutput": "model.modeling_elmo_lm",
+    "ElmoForQuestionAnswering": "model.modeling_elmo_heads",
+    "ElmoForSequenceClassification": "model.modeling_elmo_heads",
+    "ElmoForTokenClassification": "model.modeling_elmo_heads",
     "ElmoModel": "model.modeling_elmo",
     "ElmoModelOutput": "model.modeling_elmo",
-    "ElmoPreTrainedModel": "model.pretrained_elmo",
-    "ElmoScalarMix": "model.scalar_mix_elmo",
+    "ElmoPreTrainedModel": "model.modeling_elmo",
+    "ElmoScalarMix": "model.modeling_elmo",
     "ElmoScorer": "language_model.scorer",
-    "ElmoTextClassificationPipeline": "model.pipeline_elmo",
-    "ElmoTokenClassificationPipeline": "model.pipeline_elmo",
+    "ElmoTextClassificationPipeline": "model.modeling_elmo_heads",
+    "ElmoTokenClassificationPipeline": "model.modeling_elmo_heads",
     "ElmoTokenizer": "model.tokenization_elmo",
+    "ElmoTrainer": "hub.trainer",
     "EmbeddingStore": "embedding",
-    "InterleavedHighwayLstm": "model.task_encoders_elmo",
-    "LinearChainCrf": "model.crf_elmo",
+    "InterleavedHighwayLstm": "tasks.encoders",
+    "LinearChainCrf": "tasks.tagging.crf",
     "Perplexity": "language_model.perplexity",
     "Prediction": "language_model.scorer",
-    "SentenceCache": "model.sentence_cache_elmo",
+    "SentenceCache": "kernels.sentence_cache",
     "SentenceScore": "language_model.scorer",
     "SentenceSource": "embedding",
-    "StackedBiLstm": "model.task_encoders_elmo",
-    "align_labels": "text.labels",
+    "StackedBiLstm": "tasks.encoders",
+    "align_labels": "tasks.tagging.labels",
     "bundled_model": "bundled",
     "byte_rows": "model.tokenization_elmo",
     "embed": "embedding",
     "embed_corpus": "embedding",
-    "encode_words": "text.labels",
-    "entity_metrics": "text.metrics",
-    "label_names": "text.labels",
+    "encode_words": "tasks.tagging.labels",
+    "entity_metrics": "tasks.tagging.metrics",
+    "label_names": "tasks.tagging.labels",
     "open_store": "embedding",
     "perplexity": "language_model.perplexity",
-    "pool_words": "model.head_linear_elmo",
-    "read_conll": "text.conll",
-    "read_conllu": "text.conll",
+    "pool_words": "model.modeling_elmo",
+    "read_conll": "tasks.tagging.conll",
+    "read_conllu": "tasks.tagging.conll",
     "read_lines": "text.lines",
     "read_word_vectors": "text.word_vectors",
     "read_word_vocabulary": "model.tokenization_elmo",
     "resize_states": "model.modeling_elmo",
     "strip_boundaries": "model.modeling_elmo",
 }
-ROOMS = ("analysis", "bundled", "conversion", "embedding", "language_model", "native", "page", "pretraining", "text")
+ROOMS = ("analysis", "bundled", "conversion", "embedding", "hub", "language_model", "kernels", "page", "pretraining")
+ROOMS += ("tasks", "text")
 
 __getattr__, __dir__ = late_names(__name__, PLACES, ROOMS)
 
 
-def _is_command_line() -> bool:
-    """Whether this process is `elmo-hf ...`, which registers only if it has more to do than to explain itself."""
-    program = [*sys.orig_argv[1:3], "", ""][:2]
-    return PurePath(program[0]).stem == "elmo-hf" or program == ["-m", "elmo_hf.cli"]
-
-
-# transformers knows ELMo as soon as this package is imported.
-if not _is_command_line():
-    from . import registration  # noqa: F401
+# transformers knows ELMo from here on; it is not loaded by this.
+register_with_transformers()
 
 __all__ = [
     "Answer",
@@ -114,6 +114,7 @@ __all__ = [
     "ElmoTokenClassificationPipeline",
     "ElmoScorer",
     "ElmoTokenizer",
+    "ElmoTrainer",
     "EmbeddingStore",
     "InterleavedHighwayLstm",
     "LinearChainCrf",

@@ -17,8 +17,11 @@ WITH_PACKAGE = "import elmo_hf\n"
 
 
 def run_python(code, env, with_package=False, **values):
-    """Runs code in a process of its own, with `values` as its variables; returns what it prints."""
-    head = WITH_PACKAGE if with_package else WITHOUT_PACKAGE
+    """Runs code in a process of its own, with `values` as its variables; returns what it prints.
+
+    The package is imported (True), cannot be imported (False), or is installed but not imported (None).
+    """
+    head = {True: WITH_PACKAGE, False: WITHOUT_PACKAGE, None: ""}[with_package]
     lines = "".join(f"{name} = {value!r}\n" for name, value in values.items())
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     done = subprocess.run(

@@ -9,12 +9,11 @@ import pytest
 import elmo_hf
 from elmo_hf.late import nothing_to_collect
 
-HEAVY = ("torch", "transformers", "numpy", "datasets", "elmo_hf.registration")
+HEAVY = ("torch", "transformers", "numpy", "datasets", "elmo_hf.model")
 
 
 def _imports(*arguments):
     """Exit code, output, and every module that Python says it imports on the way."""
-    # Not `-X importtime`: the package looks at the arguments of Python to see whether it is the command line.
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     lines = [line.rsplit("|", 1) for line in done.stderr.splitlines() if line.startswith("import time:")]
@@ -28,13 +27,13 @@ def test_help_waits_for_nothing_that_it_does_not_show(verb):
     assert modules.isdisjoint(HEAVY)
 
 
-def test_a_verb_registers_before_it_works(tmp_path):
+def test_a_verb_finds_the_auto_classes_registered(tmp_path):
     from elmo_hf import ElmoConfig, ElmoForTokenClassification
 
     config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, num_labels=2)
     ElmoForTokenClassification(config).save_pretrained(tmp_path)
-    code, out, modules = _imports("-m", "elmo_hf.cli", "analyse", "weights", str(tmp_path))
-    assert code == 0 and "elmo_hf.registration" in modules
+    code, out, _ = _imports("-m", "elmo_hf.cli", "analyse", "weights", str(tmp_path))
+    assert code == 0
     assert "elmo.scalar_mix     0.33" in out
 
 
@@ -49,9 +48,47 @@ print(type(model) is elmo_hf.ElmoModel, sorted(loaded), gc.isenabled())
 """
 
 
-def test_the_package_registers_when_it_is_imported_and_loads_no_more_than_that():
+def test_the_package_registers_and_loads_no_more_than_that():
     code, out, _ = _imports("-c", PROGRAM)
     assert (code, out.split("\n")[0]) == (0, "True [] True")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import transformers; import elmo_hf",
+        "import elmo_hf; import importlib.util; importlib.util.find_spec('transformers')",
+        "import elmo_hf; from transformers import AutoConfig",
+        "import elmo_hf.model.configuration_elmo",
+        "from elmo_hf.model.modeling_elmo_heads import ElmoForTokenClassification",
+        "from elmo_hf import ElmoTrainer",
+    ],
+)
+def test_the_auto_classes_know_the_package_whatever_is_imported_first(first):
+    code = first + """
+import sys
+assert not any(type(finder).__module__ == "elmo_hf.hub.registration" for finder in sys.meta_path) or "find_spec" in first
+from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
+from transformers.pipelines import PIPELINE_REGISTRY
+import elmo_hf
+folder = elmo_hf.bundled_model()
+assert type(AutoConfig.from_pretrained(folder)) is elmo_hf.ElmoConfig
+assert type(AutoTokenizer.from_pretrained(folder)) is elmo_hf.ElmoTokenizer
+assert type(AutoModel.from_pretrained(folder)) is elmo_hf.ElmoModel
+print(type(PIPELINE_REGISTRY.supported_tasks["token-classification"]["impl"]).__name__)
+print(sys.modules["transformers"].__loader__.__class__.__module__, sys.modules["transformers"].__spec__.loader.name)
+print(len([finder for finder in sys.meta_path if type(finder).__module__ == "elmo_hf.hub.registration"]))
+"""
+    returned, out, _ = _imports("-c", f"first = {first!r}\n" + code)
+    assert returned == 0
+    assert out.split() == ["PipelineDispatch", "_frozen_importlib_external", "transformers", "0"]
+
+
+def test_the_names_of_splittings_are_those_of_the_tokenizer():
+    from elmo_hf.model.splitting_elmo import SPLITTINGS
+    from elmo_hf.text.splitting import SPLITTING_NAMES
+
+    assert SPLITTING_NAMES == tuple(SPLITTINGS)
 
 
 def test_every_public_name_has_its_place():

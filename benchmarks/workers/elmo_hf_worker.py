@@ -27,15 +27,15 @@ def _int8(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
     return model
 
 
-def _reference(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
-    model.set_engine("reference")
+def _without_kernels(model: torch.nn.Module, settings: dict) -> torch.nn.Module:
+    elmo_hf.kernels.KERNELS.clear()
     return model
 
 
 # Name of the variant -> what makes it of a model.
 VARIANTS: dict[str, Callable] = {
     "cold words": lambda model, settings: model,
-    "reference": _reference,
+    "plain torch": _without_kernels,
     "words remembered": _remember_words,
     "bfloat16": lambda model, settings: model.to(torch.bfloat16),
     "int8": _int8,

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from elmo_hf.model.lstm_elmo import ElmoLstmLayer
+from elmo_hf.model.modeling_elmo import ElmoLstmLayer
 from elmo_hf.model.modeling_elmo import ElmoModel, word_mask
 
 OPSET = 20

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_hf.text.conll import read_conll, read_conllu
+from elmo_hf.tasks.tagging.conll import read_conll, read_conllu
 from elmo_hf.text.files import numbered_lines
 
 from .findings import Finding, layer_names, text_table

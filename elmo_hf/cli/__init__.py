@@ -1,9 +1,7 @@
 """The command line, `elmo-hf VERB ...`: a file for each group of verbs, thin, one function for each verb."""
 
-import functools
 import logging
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,21 +51,6 @@ app.add_typer(analyse)
 
 
 prepare(app)
-
-
-def _registering(verb: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(verb)
-    def run_registered(*args: Any, **kwargs: Any) -> Any:
-        # Here, not with the package: `--help` waits for no torch.
-        from elmo_hf import registration  # noqa: F401
-
-        return verb(*args, **kwargs)
-
-    return run_registered
-
-
-for command in (*app.registered_commands, *analyse.registered_commands):
-    command.callback = _registering(command.callback)
 
 
 def main():

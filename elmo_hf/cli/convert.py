@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.models import AnyModel
-from elmo_hf.model.splitting_elmo import SPLITTINGS
+from elmo_hf.text.splitting import SPLITTING_NAMES
 
 
 def convert(
@@ -30,7 +30,7 @@ def convert(
     splitting: Annotated[
         str | None,
         typer.Option(
-            help=f"How the tokenizer will split raw text: {', '.join(SPLITTINGS)} (for SeqVec). "
+            help=f"How the tokenizer will split raw text: {', '.join(SPLITTING_NAMES)} (for SeqVec). "
             "Not given: as the format needs it, else moses-en."
         ),
     ] = None,

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.models import LanguageModel
-from elmo_hf.model.splitting_elmo import SPLITTINGS
 from elmo_hf.text.files import TEXT_FILES
+from elmo_hf.text.splitting import SPLITTING_NAMES
 
 Splitting = Annotated[
     str | None,
-    typer.Option(help=f"How text becomes words: {', '.join(SPLITTINGS)}. Not given: as saved with the model."),
+    typer.Option(help=f"How text becomes words: {', '.join(SPLITTING_NAMES)}. Not given: as saved with the model."),
 ]
 Tokenized = Annotated[bool, typer.Option("--tokenized", help="Words stand between spaces, and are not split further.")]
 Device = Annotated[str | None, typer.Option(help="As cuda or cpu. Not given: a GPU if there is one.")]

@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
 from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
 

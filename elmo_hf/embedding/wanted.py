@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from elmo_hf.model.head_linear_elmo import pool_words
+from elmo_hf.model.modeling_elmo import pool_words
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 POOLINGS = (None, "mean", "max", "first_last")

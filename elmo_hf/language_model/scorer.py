@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, ElmoTokenizer
 from elmo_hf.text.files import excerpt
 

@@ -3,14 +3,19 @@
 import json
 import os
 from dataclasses import field
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 from transformers.utils import logging
 
-from .hub_elmo import AUTO_MAP, Pipelines
+if TYPE_CHECKING:
+    # A save copies the files that relative imports reach: these make every save carry every file, so that a base
+    # model can later be loaded as any other class.
+    from .modeling_elmo_heads import ElmoForTokenClassification  # noqa: F401
+    from .modeling_elmo_lm import ElmoForPreTraining  # noqa: F401
+    from .tokenization_elmo import ElmoTokenizer  # noqa: F401
 
 logger = logging.get_logger(__name__)
 
@@ -301,9 +306,19 @@ def check_mix(mix: Any, num_layers: int):
 
 
 def foreign_pipelines(custom_pipelines: dict | None) -> dict:
-    """The custom pipelines of a model without those of this package."""
+    """The custom pipelines of a config without those of this package."""
     items = (custom_pipelines or {}).items()
-    return {task: info for task, info in items if not str(info.get("impl")).startswith("pipeline_elmo.")}
+    return {task: info for task, info in items if not str(info.get("impl")).startswith(PIPELINE_FILES)}
+
+
+class Pipelines(dict):
+    """Custom pipelines by task, also found by an alias of the task, such as `"ner"`."""
+
+    def __contains__(self, name: Any) -> bool:
+        return super().__contains__(name) or super().__contains__(PIPELINE_ALIASES.get(name))
+
+    def __getitem__(self, name: Any) -> Any:
+        return super().__getitem__(name if super().__contains__(name) else PIPELINE_ALIASES.get(name, name))
 
 
 def _tuples_as_lists(value: Any) -> Any:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from safetensors import SafetensorError
@@ -27,7 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_local_path, foreign_pipelines, pipelines_of
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_local_path, foreign_pipelines
 
 logger = logging.get_logger(__name__)
 
@@ -698,6 +698,24 @@ def check_inputs(config: ElmoConfig, input_ids: Any = None, inputs_embeds: Any =
             raise ValueError(f"Invalid id in `input_ids`: {wrong}. Expected ids from 0 to {rows - 1}.")
 
 
+def check_labels(labels: Tensor, num_labels: int, mask: Tensor | None = None) -> Tensor:
+    """The labels as torch.int64; raises unless all are classes from 0 to below `num_labels`, or -100 for none.
+
+    Smaller integers may not hold -100, or would index as a mask.
+    """
+    if labels.dtype not in INTEGER_TYPES:
+        raise TypeError(f"Invalid type of `labels`: {labels.dtype}. Expected integers such as torch.int64.")
+    labels = labels.long()
+    if can_inspect(labels):
+        wrong = (labels != -100) & ((labels < 0) | (labels >= num_labels))
+        wrong = labels[wrong if mask is None else wrong & mask]
+        if len(wrong):
+            raise ValueError(
+                f"Invalid label in `labels`: {int(wrong[0])}. Expected 0 to {num_labels - 1}, and -100 for none."
+            )
+    return labels
+
+
 def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor):
     """Raises unless the states are those of this model for a batch of this size, or None."""
     if past_states is None:
@@ -763,6 +781,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [r"scalar_mix\.(weight|gamma)$", r"^softmax\."]
     # What `config.freeze_bilm=None` means for this class.
     freezes_by_default = False
+    # `custom_pipelines` of a saved config.
+    saved_pipelines: ClassVar[dict[str, dict[str, Any]]] = {}
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -1025,8 +1045,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
             "word_input, from the fixed vocabulary that it was trained with)."
         )
 
-    def check_keywords(self, keywords: dict[str, Any]):
-        """Raises TypeError for keywords that no `forward` knows; those of attention models are ignored."""
+    def check_keywords(self, keywords: dict[str, Any], **inputs: Any):
+        """Raises TypeError for keywords that no `forward` knows, and for inputs of a wrong type.
+
+        Keywords of attention models are ignored.
+        """
+        check_types(inputs)
         for name, value in keywords.items():
             if name not in IGNORED_KEYWORDS:
                 raise TypeError(f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}.")
@@ -1040,16 +1064,16 @@ class ElmoPreTrainedModel(PreTrainedModel):
         hub_names = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
         hub_arguments = {name: kwargs.pop(name) for name in hub_names if name in kwargs} if push_to_hub else {}
         foreign = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
-        self.config.custom_pipelines = {**foreign, **pipelines_of(type(self).__name__)}
+        self.config.custom_pipelines = {**foreign, **self.saved_pipelines}
         try:
             super().save_pretrained(save_directory, *args, **kwargs)
         finally:
             self.config.custom_pipelines = foreign
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
             with contextlib.suppress(ImportError):
-                from elmo_hf.hub.files import write_beside_model
+                from elmo_hf.hub.files import write_files_beside
 
-                write_beside_model(self, save_directory)
+                write_files_beside(self, save_directory)
         if push_to_hub:
             repo_id = hub_arguments.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
             self.push_to_hub(repo_id, token=kwargs.get("token"), **hub_arguments)

@@ -18,17 +18,15 @@ from transformers.utils.generic import can_return_tuple
 
 from .configuration_elmo import ElmoConfig
 from .modeling_elmo import (
-    INTEGER_TYPES,
     ElmoLinear,
     ElmoModel,
     ElmoPreTrainedModel,
     Packing,
     QuantizedWeight,
     States,
-    can_inspect,
     check_inputs,
+    check_labels,
     check_states,
-    check_types,
     dequantize,
     pack_tokens,
     run_kernel,
@@ -316,8 +314,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 one direction.
             num_items_in_batch: divisor of the summed losses, in place of the number of targets.
         """
-        self.check_keywords(keywords)
-        check_types({"labels": labels, "backward_input_ids": backward_input_ids, "backward_labels": backward_labels})
+        windows = {"backward_input_ids": backward_input_ids, "backward_labels": backward_labels}
+        self.check_keywords(keywords, labels=labels, **windows)
         check_inputs(self.config, input_ids, attention_mask=attention_mask)
         if (backward_input_ids is None) != (backward_labels is None) and labels is not None:
             raise ValueError("Invalid inputs: expected backward_input_ids and backward_labels, both or neither.")
@@ -428,15 +426,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             raise ValueError(
                 f"Invalid shape of `labels`: {tuple(labels.shape)}. Expected one word per token, {tuple(mask.shape)}."
             )
-        labels, size = check_label_type(labels), self.config.vocab_size
-        if can_inspect(labels):
-            wrong = labels[mask & (labels != -100) & ((labels < 0) | (labels >= size))]
-            if len(wrong):
-                raise ValueError(
-                    f"Invalid label in `labels`: {int(wrong[0])}. Expected lines of the vocabulary from 0 to "
-                    f"{size - 1}, and -100 for no word."
-                )
-        return labels
+        return check_labels(labels, self.config.vocab_size, mask)
 
     def _set_losses(
         self,
@@ -460,13 +450,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         output.loss = sum(means) / len(means)
         if num_items_in_batch is not None:
             output.loss = sum(sums) / len(sums) / num_items_in_batch
-
-
-def check_label_type(labels: Tensor) -> Tensor:
-    """Labels as torch.int64: smaller integers may not hold -100, or would index as a mask."""
-    if labels.dtype not in INTEGER_TYPES:
-        raise TypeError(f"Invalid type of `labels`: {labels.dtype}. Expected integers such as torch.int64.")
-    return labels.long()
 
 
 def _unpack(directions: list[Tensor], packing: Packing, is_reversed: bool) -> list[Tensor]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.lstm_elmo import States
+from elmo_hf.model.modeling_elmo import States
 from elmo_hf.pretraining.manifest import what_is_wrong, write_manifest
 
 RUN = "pretraining.json"

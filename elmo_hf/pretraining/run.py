@@ -13,9 +13,9 @@ from transformers import TrainingArguments, set_seed
 from transformers.integrations import get_available_reporting_integrations
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.fast_engine_elmo import engine_of
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model.model_card_elmo import model_card
+from elmo_hf.kernels import KERNELS
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
+from elmo_hf.hub.model_card import model_card
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer, read_word_vocabulary
 from elmo_hf.pretraining.callbacks import FrozenAtFirst, Report, Rhythm, TimeLimit
 from elmo_hf.pretraining.card import card_data
@@ -89,10 +89,10 @@ def pretrain(settings: Settings, say: Say = print) -> dict[str, float]:
 def _check_what_is_there(settings: Settings):
     """All that can be known to be wrong before the text is read."""
     check_files(settings)
-    if settings.bf16 and engine_of("auto") != "reference":
+    if settings.bf16 and KERNELS:
         raise ValueError(
-            "--bf16 changes nothing in the packed engine, which computes in float32; accepted with it is the variable "
-            "ELMO_HF_ENGINE=reference."
+            "Invalid use of --bf16: the training kernels compute in float32. Expected with it the environment variable "
+            "ELMO_HF_KERNELS=0, which trains without them."
         )
     if settings.start is None:
         config_of_size(settings.size)

@@ -5,9 +5,9 @@ import os
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from elmo_hf.model.splitting_elmo import SPLITTINGS
 from elmo_hf.pretraining.intervals import Interval
 from elmo_hf.text.files import TEXT_FILES
+from elmo_hf.text.splitting import SPLITTING_NAMES
 
 TEXT, MODEL, WORDS = "What to read", "What to train", "Vocabulary"
 LEARNING, RUN, CARD = "How to train", "The run", "The model card"
@@ -80,7 +80,7 @@ class Settings:
     errors: str = option("strict", "What to do with text that is not UTF-8: strict, replace or ignore.", TEXT)
     splitting: str | None = option(
         None,
-        f"How a line becomes words: {', '.join(SPLITTINGS)}. Saved with the model.",
+        f"How a line becomes words: {', '.join(SPLITTING_NAMES)}. Saved with the model.",
         TEXT,
         shown="whitespace, or that of --from",
     )
@@ -154,7 +154,7 @@ class Settings:
         shown="10, or 1 for adamw",
     )
     bf16: bool = option(
-        False, "Mixed precision, with ELMO_HF_ENGINE=reference only: the packed engine computes in float32.", LEARNING
+        False, "Mixed precision, with ELMO_HF_KERNELS=0 only: the training kernels compute in float32.", LEARNING
     )
     seed: int = option(0, "Of the weights, the order of sentences and all that is drawn.", LEARNING)
     fresh_starts: bool | None = option(
@@ -215,7 +215,7 @@ class Settings:
             ("optimizer", LEARNING_RATES),
             ("schedule", SCHEDULES),
             ("errors", ("strict", "replace", "ignore")),
-            ("splitting", SPLITTINGS),
+            ("splitting", SPLITTING_NAMES),
         ):
             value = getattr(self, name)
             if value not in accepted and not (value is None and name not in ("recipe", "errors")):

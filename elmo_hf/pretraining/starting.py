@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.tokenization_elmo import UNK, ElmoTokenizer
 

@@ -17,8 +17,8 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from elmo_hf.language_model.perplexity import Perplexity, count, exponential
 from elmo_hf.language_model.scorer import ElmoScorer
-from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
-from elmo_hf.model.lstm_elmo import States
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
+from elmo_hf.model.modeling_elmo import States
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.pretraining.checkpoints import (
     newest_checkpoint,

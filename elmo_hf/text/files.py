@@ -5,6 +5,7 @@ import glob
 import gzip
 import importlib
 import io
+import json
 import lzma
 import os
 import sys
@@ -112,6 +113,21 @@ def numbered_lines(
             if seekable:
                 progress.update(raw.tell() - before)
                 before = raw.tell()
+
+
+def json_lines(path: str | os.PathLike, fields: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The numbered records of a file with a JSON object a line; each must have the fields."""
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: no JSON ({error}); accepted is an object a line.") from None
+        missing = [name for name in fields if not isinstance(record, dict) or name not in record]
+        if missing:
+            raise ValueError(f"{path}, line {number}: {missing[0]!r} is missing; accepted are {', '.join(fields)}.")
+        yield number, record
 
 
 def plural(number: int, noun: str) -> str:

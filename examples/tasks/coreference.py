@@ -12,7 +12,8 @@ from common import load, options, parts, result, train
 from datasets import Dataset
 
 from elmo_hf import ElmoForCoreference
-from elmo_hf.text.coreference import coreference_files, coreference_scores, encode_document, parts_of
+from elmo_hf.tasks.coreference.conll2012 import coreference_files, encode_document, parts_of
+from elmo_hf.tasks.coreference.metrics import coreference_scores
 
 
 class Documents(torch.utils.data.Dataset):

@@ -5,7 +5,7 @@ from sentiment import accuracy
 from transformers import DataCollatorWithPadding
 
 from elmo_hf import ElmoForSequenceClassification
-from elmo_hf.text.sentences import INFERENCES, read_snli
+from elmo_hf.tasks.inference.snli import INFERENCES, read_snli
 
 
 def main(arguments=None):

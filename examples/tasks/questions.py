@@ -7,7 +7,8 @@ from common import load, options, parts, result, train
 from transformers import DataCollatorWithPadding
 
 from elmo_hf import ElmoForQuestionAnswering, ElmoTokenizer
-from elmo_hf.text.squad import encode_answers, read_squad, squad_scores
+from elmo_hf.tasks.questions.metrics import squad_scores
+from elmo_hf.tasks.questions.squad import encode_answers, read_squad
 
 
 def read(train, test):

@@ -4,7 +4,7 @@ from common import load, options, parts, result, train
 from transformers import DataCollatorWithPadding
 
 from elmo_hf import ElmoForSequenceClassification
-from elmo_hf.text.sentences import read_trees
+from elmo_hf.tasks.sentiment.trees import read_trees
 
 NAMES = ["very negative", "negative", "neutral", "positive", "very positive"]
 

@@ -4,7 +4,8 @@ from common import load, options, parts, result, train
 from transformers import DataCollatorForTokenClassification
 
 from elmo_hf import ElmoForTokenClassification, label_names
-from elmo_hf.text.srl import encode_predicates, read_srl, role_metrics
+from elmo_hf.tasks.srl.frames import encode_predicates, read_srl
+from elmo_hf.tasks.srl.metrics import role_metrics
 
 
 def main(arguments=None):

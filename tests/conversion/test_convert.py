@@ -18,7 +18,7 @@ from golden_files import GOLDEN, RANDOM, load_arrays
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForSequenceClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert, export, options_from_config, weight_map
 from elmo_hf.conversion.formats.bilm_hdf5 import lstm_stacks
-from elmo_hf.model.model_card_elmo import model_card
+from elmo_hf.hub.model_card import model_card
 
 PLAIN = GOLDEN["plain"]
 

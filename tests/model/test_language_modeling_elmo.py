@@ -9,7 +9,7 @@ from transformers import AutoModelForPreTraining
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.model import language_modeling_elmo as module
-from elmo_hf.model.sampled_softmax_elmo import draw_words
+from elmo_hf.model.modeling_elmo_lm import draw_words
 
 WORDS, ROWS, LENGTH = 11, 3, 5
 SMALL = {

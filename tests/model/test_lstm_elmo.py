@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from elmo_hf import ElmoConfig
 from elmo_hf.model.fast_packing_elmo import Packing
-from elmo_hf.model.lstm_elmo import ElmoBiLm
+from elmo_hf.model.modeling_elmo import ElmoBiLm
 
 SIZES = {"character_cnn_filters": [[1, 4]], "projection_size": 6, "cell_size": 16}
 VARIANTS = st.fixed_dictionaries(

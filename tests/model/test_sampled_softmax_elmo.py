@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_hf.model.sampled_softmax_elmo import draw_words, full_nll, log_expected_counts, log_uniform, sampled_nll
+from elmo_hf.model.modeling_elmo_lm import draw_words, full_nll, log_expected_counts, log_uniform, sampled_nll
 
 
 def formula(size):

@@ -1,0 +1,1 @@
+"""Sharing models: registration with the Auto classes, model cards, pipelines, files for sentence-transformers."""

@@ -1,0 +1,775 @@
+"""ELMo with a task head: labels for tokens, for sentences and pairs, answers to questions.
+
+Linear heads are defined here. The networks of the paper are in the package, `elmo_hf.tasks`, and are looked up there
+if `config.head` names one. The pipelines for these models are at the end of this file.
+"""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from huggingface_hub.dataclasses import strict
+from huggingface_hub.errors import StrictDataclassError
+from torch import nn
+from torch.nn import functional as F
+from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
+from transformers import initialization as init
+from transformers.modeling_outputs import (
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.pipelines.token_classification import AggregationStrategy
+from transformers.utils.generic import can_return_tuple
+
+from .configuration_elmo import ElmoConfig
+from .modeling_elmo import (
+    ElmoModel,
+    ElmoPreTrainedModel,
+    ElmoScalarMix,
+    boundary_marks,
+    can_inspect,
+    check_inputs,
+    check_labels,
+    pool_words,
+    token_mask,
+    word_mask,
+)
+
+# Parameters of a task model that do not belong to its biLM.
+HEAD_PREFIXES = ("classifier.", "output_mix.", "word_vectors.")
+# Score of a position that cannot begin or end an answer.
+MASKED_SCORE = -1e4
+
+
+# -- settings of heads
+
+
+def require(condition: Any, name: str, value: Any, expected: str):
+    """Raises a ValueError about a setting unless the condition holds."""
+    if not condition:
+        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
+
+
+@strict
+@dataclass(kw_only=True)
+class HeadSettings:
+    """Settings that every head has. A head's own `Settings` derive from this class.
+
+    Methods `validate_...` are checks. Whole numbers are sizes, at least 1, and `dropout` is a probability.
+
+    Args:
+        elmo_at: where a mix of the biLM's layers is concatenated: `"input"`, `[x; ELMo]`, `"output"`, `[h; ELMo]`,
+            both or none. Each mix has its own weights.
+        word_vectors: rows and columns of a table of word vectors, concatenated to the input; None for no table.
+        tune_word_vectors: train the table.
+        output_mix_dropout, output_mix_l2: of the mix at the output; None for the config's `mix_dropout` and `mix_l2`.
+    """
+
+    # Named sets of values, chosen by head={"type": ..., "preset": "small"}.
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    places: ClassVar[tuple[str, ...]] = ("input", "output")
+
+    elmo_at: list = field(default_factory=lambda: ["input"])
+    word_vectors: list | None = None
+    tune_word_vectors: bool = False
+    output_mix_dropout: float | int | None = None
+    output_mix_l2: float | int | None = None
+
+    def validate_sizes(self):
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.type is int:
+                require(value >= 1, setting.name, value, "a whole number of at least 1")
+            elif setting.name == "dropout":
+                require(0 <= value < 1, "dropout", value, "a probability from 0 to below 1")
+
+    def validate_inputs(self):
+        at, table = self.elmo_at, self.word_vectors
+        valid = set(at) <= set(self.places) and len(set(at)) == len(at)
+        require(valid, "elmo_at", at, f"a list with none or some of {', '.join(map(repr, self.places))}")
+        valid = table is None or (len(table) == 2 and all(isinstance(n, int) and n >= 1 for n in table))
+        require(valid, "word_vectors", table, "None, or [number of words, size of a vector]")
+        require(table is not None or "input" in at, "elmo_at", at, "'input' in the list, or word_vectors as input")
+        dropout, l2 = self.output_mix_dropout, self.output_mix_l2
+        require(dropout is None or 0 <= dropout < 1, "output_mix_dropout", dropout, "None, or 0 to below 1")
+        require(l2 is None or l2 >= 0, "output_mix_l2", l2, "None, or a number of at least 0")
+
+
+def read_head(head: str | dict | None, model_class: "type[ElmoTaskModel]") -> tuple[str, type, HeadSettings]:
+    """Resolves `config.head` for a task class: the type name, the class and the complete settings."""
+    values = {"type": head} if isinstance(head, str) else dict(head or {})
+    name = values.pop("type", model_class.default_head)
+    head_class = _find_head(name, model_class)
+    presets, names = head_class.Settings.presets, [setting.name for setting in fields(head_class.Settings)]
+    preset = values.pop("preset", None)
+    if preset is not None:
+        expected = " or ".join(map(repr, presets)) or "none: this head has one size"
+        require(preset in presets, f"head['preset'] of {name!r}", preset, expected)
+        values = {**presets[preset], **values}
+    for key in values:
+        require(key in names, f"head of type {name!r}", key, _choices(key, names))
+    try:
+        return name, head_class, head_class.Settings(**values)
+    except StrictDataclassError as error:
+        raise ValueError(f"The head {name!r}: {' '.join(str(error).split())}") from error
+
+
+def _find_head(name: Any, model_class: "type[ElmoTaskModel]") -> type:
+    """The class of a head: a linear one from this file, any other one from the installed package."""
+    if name == "linear" and model_class.linear_head is not None:
+        return model_class.linear_head
+    try:
+        from elmo_hf.tasks import head_class, head_names, head_owner
+    except ImportError as error:
+        raise ImportError(f"The head {name!r} needs the package: pip install elmo-hf.") from error
+    owner = model_class.task_class
+    names = (["linear"] if model_class.linear_head else []) + head_names(owner)
+    other = f"; {name!r} is a head of {head_owner(name)}" if name not in names and head_owner(name) else ""
+    require(name in names, "head", name, f"{_choices(name, names)} for {owner}{other}")
+    return head_class(owner, name)
+
+
+def _choices(name: Any, names: list[str]) -> str:
+    """The accepted names, and the most similar one."""
+    close = difflib.get_close_matches(str(name), names, 1)
+    return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
+
+
+# -- what a head is
+
+
+class HeadInput(NamedTuple):
+    """One sentence of each row, as a head reads it.
+
+    Args:
+        x: (B, T, input_size), a vector for each position, after dropout.
+        words: (B, T), True at the words of this sentence, False at padding, `<S>` and `</S>`.
+        output: (B, T, output_size), the mix for the output; None unless the settings ask for one.
+        marks: (B, T), `token_type_ids` where they mark words and do not separate a pair; or None.
+    """
+
+    x: torch.Tensor
+    words: torch.Tensor
+    output: torch.Tensor | None = None
+    marks: torch.Tensor | None = None
+
+
+class ElmoHead(nn.Module):
+    """Base class of the networks on top of a biLM, built as `Head(config, settings, input_size, output_size)`.
+
+    A head of tokens computes `logits(sentence)`, (B, T, num_labels); a head of sentences `logits(*sentences)`,
+    (B, num_labels), one `HeadInput` for each sentence of a pair; a head of questions `spans(question, passage)`.
+    """
+
+    Settings: Any = HeadSettings
+    reads_pairs = False
+
+    def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Losses of tokens, to be summed; labels (B, T) are -100 where there is none."""
+        return nll(logits, labels)
+
+    def decode(self, logits: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Logits (B, T, num_labels) in evaluation mode: the argmax of a position is its label."""
+        return logits
+
+
+def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Negative log likelihoods of labels (...) under logits (..., num_labels), without those of -100."""
+    labels = check_labels(labels, logits.shape[-1])
+    labeled = labels != -100
+    return F.cross_entropy(logits[labeled].float(), labels[labeled], reduction="none")
+
+
+# -- linear heads
+
+
+@strict
+@dataclass(kw_only=True)
+class LinearSettings(HeadSettings):
+    """Settings of a linear layer on the vector of every token."""
+
+    places = ("input",)
+
+
+class LinearTokens(ElmoHead, nn.Linear):
+    """A linear layer on the vector of every token."""
+
+    Settings = LinearSettings
+
+    def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
+        nn.Linear.__init__(self, input_size, config.num_labels)
+
+    def logits(self, sentence: HeadInput) -> torch.Tensor:
+        return self(sentence.x)
+
+
+class LinearSentences(ElmoHead, nn.Linear):
+    """A linear layer on the pooled words of a sentence, or on `[u; v; |u - v|; u * v]` of two."""
+
+    @strict
+    @dataclass(kw_only=True)
+    class Settings(LinearSettings):
+        """
+        Args:
+            pooling: `"mean"`, `"max"` or `"first_last"` of a sentence's words, see `pool_words`.
+            sentence_pairs: compare two sentences.
+        """
+
+        pooling: Literal["mean", "max", "first_last"] = "mean"
+        sentence_pairs: bool = False
+
+        def validate_pooling(self):
+            valid = self.pooling != "first_last" or self.word_vectors is None
+            require(valid, "pooling", self.pooling, "'mean' or 'max' with word vectors, which have no directions")
+
+    def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
+        nn.Linear.__init__(self, input_size * (4 if settings.sentence_pairs else 1), config.num_labels)
+        self.pooling, self.num_directions = settings.pooling, config.num_directions
+        self.reads_pairs = settings.sentence_pairs
+
+    def logits(self, *sentences: HeadInput) -> torch.Tensor:
+        u, *v = (pool_words(each.x, each.words, self.pooling, self.num_directions) for each in sentences)
+        return self(torch.cat([u, v[0], (u - v[0]).abs(), u * v[0]], -1) if v else u)
+
+
+class LinearSpans(ElmoHead):
+    """`w . [p_t; q; p_t * q]` for the begin and the end of an answer, with the mean `q` of the question's words."""
+
+    @strict
+    @dataclass(kw_only=True)
+    class Settings(LinearSettings):
+        """
+        Args:
+            no_answer: score no answer too: `w . [p; q; p * q]` with the mean `p` of the passage's words.
+        """
+
+        no_answer: bool = False
+
+    reads_pairs = True
+
+    def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
+        super().__init__()
+        self.linear = nn.Linear(3 * input_size, 2)
+        self.no_answer = nn.Linear(3 * input_size, 1) if settings.no_answer else None
+
+    def spans(self, question: HeadInput, passage: HeadInput) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Scores (B, T) of beginning and ending at each position, and (B,) of no answer, or None."""
+        q, p = pool_words(question.x, question.words), passage.x
+        q_t = q[:, None].expand_as(p)
+        start, end = self.linear(torch.cat([p, q_t, p * q_t], -1)).unbind(-1)
+        if self.no_answer is None:
+            return start, end, None
+        mean = pool_words(p, passage.words)
+        return start, end, self.no_answer(torch.cat([mean, q, mean * q], -1)).squeeze(-1)
+
+
+# -- task models
+
+
+class WordVectors(nn.Module):
+    """A table of word vectors: row 0 for no word, row 1 for unknown words, then one row for each word."""
+
+    def __init__(self, words: int, size: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(words + 2, size))
+
+    def initial_weights(self):
+        init.zeros_(self.table)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return F.embedding(ids, self.table)
+
+
+class ElmoTaskModel(ElmoPreTrainedModel):
+    """Base class of task models: a biLM, frozen by default, the head that `config.head` names, its input and loss."""
+
+    freezes_by_default = True
+    # Trainer passes `num_items_in_batch` to forward.
+    accepts_loss_kwargs = True
+    # The class whose heads this one has, its linear head, and the head if `config.head` names none.
+    task_class: ClassVar[str] = ""
+    linear_head: ClassVar[type | None] = None
+    default_head: ClassVar[str] = "linear"
+    # Whether `token_type_ids` or a second `<S>` separate a row into two sentences, each read from a zero state.
+    separates_pairs = False
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        name, head_class, settings = read_head(config.head, type(self))
+        config.head, self.head_settings = {"type": name, **asdict(settings)}, settings
+        self.elmo = ElmoModel(config)
+        self.dropout = nn.Dropout(config.mix_dropout)
+        rows, columns = settings.word_vectors or (0, 0)
+        self.word_vectors = WordVectors(rows, columns) if rows else None
+        input_size = columns + (config.hidden_size if "input" in settings.elmo_at else 0)
+        if "output" in settings.elmo_at:
+            dropout, l2 = settings.output_mix_dropout, settings.output_mix_l2
+            self.output_mix = ElmoScalarMix(
+                config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2 if l2 is None else l2
+            )
+            self.output_dropout = nn.Dropout(config.mix_dropout if dropout is None else dropout)
+        output_size = config.hidden_size if "output" in settings.elmo_at else 0
+        self.classifier = head_class(config, settings, input_size, output_size)
+        self.post_init()
+
+    @staticmethod
+    def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
+        saved = _saved_head_type(load_config, getattr(model.config, "_commit_hash", None))
+        if saved is not None and saved != model.config.head["type"]:
+            # Weights of two heads may share a name: initialise those of this head again.
+            own = {name: weight for name, weight in model.named_parameters() if name.startswith(HEAD_PREFIXES)}
+            for weight in own.values():
+                weight._is_hf_initialized = False
+            loading_info.missing_keys |= own.keys()
+            loading_info.mismatched_keys = {key for key in loading_info.mismatched_keys if key[0] not in own}
+        return ElmoPreTrainedModel._finalize_model_loading(model, load_config, loading_info)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether the head compares two sentences."""
+        return self.classifier.reads_pairs
+
+    @torch.no_grad()
+    def set_word_vectors(self, vectors: Any):
+        """Fills the table of word vectors: a row for each word, in the order of the tokenizer's `vector_words`.
+
+        Args:
+            vectors: (words, size), an array or a tensor.
+        """
+        vectors, expected = torch.as_tensor(vectors), self.head_settings.word_vectors
+        require(
+            list(vectors.shape) == expected, "vectors", list(vectors.shape), f"the head's word_vectors, {expected}"
+        )
+        self.word_vectors.table[2:] = vectors.to(self.word_vectors.table)
+
+    def _apply_freezing(self):
+        super()._apply_freezing()
+        if self.word_vectors is not None:
+            self.word_vectors.table.requires_grad_(self.head_settings.tune_word_vectors)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        word_vector_ids: torch.Tensor | None = None,
+        **keywords: Any,
+    ) -> Any:
+        """
+        Args:
+            input_ids, attention_mask, inputs_embeds, output_hidden_states, keywords: as for ElmoModel.
+            token_type_ids: (B, T), 1 in the second sentence of a pair; default: from the second `<S>` on. For the
+                head `"srl"`, 1 at the predicate.
+            labels: for tokens (B, T), -100 where there is none. For sentences, as `config.problem_type` says: classes
+                (B,), or 0 and 1 (B, num_labels), or numbers; None is inferred as in transformers.
+            num_items_in_batch: number of labels in all batches of a step with accumulated gradients.
+            word_vector_ids: (B, T), rows of the table of word vectors, if the head has one.
+        """
+        self.check_keywords(keywords, labels=labels)
+        sentences, hidden_states = self.head_inputs(
+            input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
+        )
+        return self._output(sentences, labels, num_items_in_batch, hidden_states)
+
+    def head_inputs(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        word_vector_ids: torch.Tensor | None,
+        output_hidden_states: bool | None,
+        **keywords: Any,
+    ) -> tuple[list[HeadInput], tuple[torch.Tensor, ...] | None]:
+        """Checks the inputs; returns a `HeadInput` for each sentence, and the biLM's layers if requested."""
+        per_token = {"token_type_ids": token_type_ids, "word_vector_ids": word_vector_ids}
+        check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask, **per_token)
+        self._check_word_vectors(word_vector_ids)
+        mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
+        masks = self._sentence_masks(mask, input_ids, token_type_ids) if self.separates_pairs else [mask]
+        marks = None if self.separates_pairs else token_type_ids
+        # Each sentence of a pair is a row of its own, in which the other one is masked.
+        rows, count = torch.cat(masks), len(masks)
+        tensors = (input_ids, inputs_embeds, word_vector_ids)
+        input_ids, inputs_embeds, word_vector_ids = (None if x is None else torch.cat([x] * count) for x in tensors)
+        words = word_mask(self.config, rows, input_ids)
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        parts, mix, layers, at = [], None, None, self.head_settings.elmo_at
+        if self.word_vectors is not None:
+            parts.append(self.word_vectors(word_vector_ids * words))
+        if at or output_hidden_states:
+            with_layers = output_hidden_states or "output" in at
+            output = self.elmo(input_ids, rows, inputs_embeds, output_hidden_states=with_layers, **keywords)
+            if "input" in at:
+                parts.append(self.dropout(output.last_hidden_state))
+            if "output" in at:
+                mix = self.output_dropout(self.output_mix(output.hidden_states, rows, words))
+            if output_hidden_states:
+                # One of the two rows of a pair is zero at every position.
+                layers = tuple(sum(layer.chunk(count)) for layer in output.hidden_states)
+        mixes = [None] * count if mix is None else mix.chunk(count)
+        sentences = zip(torch.cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
+        return [HeadInput(*sentence, marks) for sentence in sentences], layers
+
+    def _check_word_vectors(self, ids: torch.Tensor | None):
+        if self.word_vectors is None:
+            if ids is not None:
+                raise ValueError("Unexpected `word_vector_ids`: this model's head has no `word_vectors`.")
+            return
+        if ids is None:
+            raise ValueError("Missing `word_vector_ids`. A tokenizer with `vector_words` returns them.")
+        if can_inspect(ids):
+            most = self.head_settings.word_vectors[0] + 1
+            wrong = ids[(ids < 0) | (ids > most)].tolist()
+            require(not wrong, "word_vector_ids", wrong[:1], f"ids from 0 to {most}")
+            if not self.word_vectors.table[2:].any():
+                raise ValueError("The table of word vectors is empty. Fill it once: model.set_word_vectors(vectors).")
+
+    def _sentence_masks(
+        self, mask: torch.Tensor, input_ids: torch.Tensor | None, token_type_ids: torch.Tensor | None
+    ) -> list[torch.Tensor]:
+        """The mask (B, T) of each sentence: one, or two of a pair."""
+        pairs = self.reads_pairs
+        if token_type_ids is not None:
+            second = mask & token_type_ids.bool()
+        elif input_ids is None:
+            if pairs:
+                raise ValueError("Missing `token_type_ids`: a pair of `inputs_embeds` needs them, 0 and 1.")
+            return [mask]
+        else:
+            begin, end = self.config.boundary_ids
+            marks = torch.where(mask, boundary_marks(self.config, input_ids), 0)
+            second = mask & ((marks == begin).cumsum(1) > 1)
+            if not pairs:
+                # `<S>` may be a word of a sentence; after `</S>` it begins another one.
+                second &= F.pad((marks[:, :-1] == end) & (marks[:, 1:] == begin), (1, 0)).cummax(1).values
+        if can_inspect(mask):
+            wrong = (second.any(1) != pairs).nonzero().flatten().tolist()
+            if wrong:
+                content, expected = ("one sentence", "two") if pairs else ("a pair of sentences", "one")
+                raise ValueError(f"Row {wrong[0]} holds {content}, but this model's head reads {expected}.")
+        return [mask & ~second, second] if pairs else [mask]
+
+    def mix_penalty(self) -> torch.Tensor | float:
+        """The penalties of the mixes that the head reads."""
+        mixes = {"input": "elmo.scalar_mix", "output": "output_mix"}
+        return sum(self.get_submodule(mixes[place]).penalty() for place in self.head_settings.elmo_at)
+
+    def task_loss(
+        self, losses: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, count: int | None = None
+    ) -> torch.Tensor:
+        """The mean of `losses` over `count` labels (default: number of losses) plus the penalty of the mixes.
+
+        With accumulated gradients `num_items_in_batch` counts the labels of all batches of a step, and the losses of
+        these batches, penalties included, add up to the loss of one large batch.
+        """
+        count = losses.numel() if count is None else count
+        items = max(count, 1) if num_items_in_batch is None else num_items_in_batch
+        if isinstance(items, torch.Tensor):
+            items = items.to(losses.device)
+        return (losses.sum() + count * self.mix_penalty()) / items
+
+
+def _saved_head_type(load_config: Any, commit: str | None) -> str | None:
+    """The type of `head` in the config.json beside the weights."""
+    name = load_config.pretrained_model_name_or_path
+    try:
+        kwargs = load_config.download_kwargs or {}
+        config = PreTrainedConfig.get_config_dict(name, _commit_hash=commit, **kwargs)[0] if name is not None else {}
+    except (OSError, ValueError):
+        return None  # weights without a config
+    head = config.get("head")
+    return head.get("type") if isinstance(head, dict) else head
+
+
+def _check_shape(name: str, x: torch.Tensor, shape: Sequence[int]):
+    require(x.shape == tuple(shape), f"{name}.shape", tuple(x.shape), f"{tuple(shape)}")
+
+
+class ElmoForTokenClassification(ElmoTaskModel):
+    """ELMo with a label for every token, for example a part of speech or an entity.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoTokenizer
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, num_labels=3)
+    >>> model = ElmoForTokenClassification(config).eval()
+    >>> batch = ElmoTokenizer()(["Obama visits Paris"], return_tensors="pt")
+    >>> tuple(model(**batch).logits.shape)  # <S> and </S> have positions too
+    (1, 5, 3)
+
+    ```
+    """
+
+    task_class, linear_head = "ElmoForTokenClassification", LinearTokens
+    saved_pipelines = {
+        "token-classification": {
+            "impl": "modeling_elmo_heads.ElmoTokenClassificationPipeline",
+            "pt": ["AutoModelForTokenClassification"],
+            "type": "text",
+        }
+    }
+
+    def _output(
+        self, sentences: list[HeadInput], labels: Any, num_items_in_batch: Any, hidden_states: Any
+    ) -> TokenClassifierOutput:
+        logits, loss = self.classifier.logits(sentences[0]), None  # (B, T, num_labels)
+        if labels is not None:
+            _check_shape("labels", labels, logits.shape[:2])
+            labels = check_labels(labels, self.num_labels)
+            losses = self.classifier.losses(logits, labels)
+            loss = self.task_loss(losses, num_items_in_batch, count=int((labels != -100).sum()))
+        if not self.training:
+            logits = self.classifier.decode(logits, sentences[0].words)
+        return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
+
+
+class ElmoForSequenceClassification(ElmoTaskModel):
+    """ELMo with a label for a sentence, or for a pair, `<S> a </S> <S> b </S>`, with `head={"sentence_pairs": True}`.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoTokenizer
+    >>> sizes = dict(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> model = ElmoForSequenceClassification(ElmoConfig(**sizes, head={"sentence_pairs": True}, num_labels=3)).eval()
+    >>> batch = ElmoTokenizer()(["A man sleeps ."], ["Nobody sleeps ."], return_tensors="pt")
+    >>> tuple(model(**batch).logits.shape)
+    (1, 3)
+
+    ```
+    """
+
+    task_class, linear_head, separates_pairs = "ElmoForSequenceClassification", LinearSentences, True
+    saved_pipelines = {
+        "text-classification": {
+            "impl": "modeling_elmo_heads.ElmoTextClassificationPipeline",
+            "pt": ["AutoModelForSequenceClassification"],
+            "type": "text",
+        }
+    }
+
+    def _output(
+        self, sentences: list[HeadInput], labels: Any, num_items_in_batch: Any, hidden_states: Any
+    ) -> SequenceClassifierOutput:
+        logits = self.classifier.logits(*sentences)  # (B, num_labels)
+        loss = None if labels is None else self.task_loss(self._losses(logits, labels), num_items_in_batch)
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
+
+    def _losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if self.config.problem_type is None:
+            several = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+            self.config.problem_type = "regression" if self.num_labels == 1 else several
+        if self.config.problem_type == "single_label_classification":
+            _check_shape("labels", labels.reshape(-1), logits.shape[:1])
+            return nll(logits, labels.reshape(-1))
+        if labels.numel() != logits.numel():
+            _check_shape("labels", labels, logits.shape)
+        loss = F.mse_loss if self.config.problem_type == "regression" else F.binary_cross_entropy_with_logits
+        return loss(logits.float(), labels.to(torch.float32).view(logits.shape), reduction="none")
+
+
+class ElmoForQuestionAnswering(ElmoTaskModel):
+    """ELMo that answers a question by a span of a passage; `tokenizer(question, passage)` makes its input.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForQuestionAnswering, ElmoTokenizer
+    >>> sizes = dict(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> model = ElmoForQuestionAnswering(ElmoConfig(**sizes)).eval()
+    >>> passage = "Ann came home late, and Bob slept."
+    >>> answer = model.answer(ElmoTokenizer(), "Who slept?", passage)
+    >>> answer.text == passage[answer.start : answer.end]
+    True
+
+    ```
+    """
+
+    task_class, linear_head, separates_pairs = "ElmoForQuestionAnswering", LinearSpans, True
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        start_positions: torch.Tensor | None = None,
+        end_positions: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        word_vector_ids: torch.Tensor | None = None,
+        **keywords: Any,
+    ) -> QuestionAnsweringModelOutput:
+        """Positions (B,) are those of an answer's first and last word; with `no_answer`, 0 and 0 for none.
+
+        The logits (B, T) are very low except at the words of the passage. With `no_answer`, the two logits of position
+        0 add up to the score of no answer.
+        """
+        self.check_keywords(keywords, start_positions=start_positions, end_positions=end_positions)
+        (question, passage), hidden_states = self.head_inputs(
+            input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
+        )
+        start, end, none = self.classifier.spans(question, passage)
+        start, end = (scores.float().masked_fill(~passage.words, MASKED_SCORE) for scores in (start, end))  # (B, T)
+        loss = None
+        if (start_positions is None) != (end_positions is None):
+            raise ValueError("Expected both `start_positions` and `end_positions`, or neither.")
+        if start_positions is not None:
+            self._check_answers(start_positions, end_positions, passage.words)
+            losses = span_losses(start, end, none, start_positions, end_positions)
+            loss = self.task_loss(losses, num_items_in_batch)
+        if none is not None:
+            start, end = (torch.cat([none[:, None].float() / 2, scores[:, 1:]], 1) for scores in (start, end))
+        return QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end, hidden_states=hidden_states)
+
+    def _check_answers(self, starts: torch.Tensor, ends: torch.Tensor, words: torch.Tensor):
+        _check_shape("start_positions", starts, words.shape[:1])
+        _check_shape("end_positions", ends, words.shape[:1])
+        if can_inspect(words):
+            for row, answer in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+                inside = all(0 <= place < words.shape[1] and words[row, place] for place in answer)
+                none = self.head_settings.no_answer and answer == (0, 0)
+                expected = "the first and the last word of a span of the passage"
+                require(none or (inside and answer[0] <= answer[1]), f"answer of row {row}", answer, expected)
+
+    def answer(self, tokenizer: Any, question: str, passage: str, **options: Any) -> Any:
+        """The best span of a passage; options as for [`~ElmoForQuestionAnswering.answers`]."""
+        return self.answers(tokenizer, [question], [passage], **options)[0]
+
+    def answers(self, tokenizer: Any, questions: Sequence[str], passages: Sequence[str], **options: Any) -> list[Any]:
+        """The best span of each passage, see `elmo_hf.tasks.questions.answers.find_answers`. Needs the package."""
+        try:
+            from elmo_hf.tasks.questions.answers import find_answers
+        except ImportError as error:
+            raise ImportError("Answers to questions need the package: pip install elmo-hf.") from error
+        return find_answers(self, tokenizer, questions, passages, **options)
+
+
+def span_losses(
+    start: torch.Tensor, end: torch.Tensor, none: torch.Tensor | None, starts: torch.Tensor, ends: torch.Tensor
+) -> torch.Tensor:
+    """`-log p` of each row's answer, (B,): `p(i, j) = exp(start_i + end_j) / Z`, and `exp(none) / Z` for no answer.
+
+    `Z = exp(none) + sum_i sum_j exp(start_i + end_j)` (Clark and Gardner 2017); without `none`, one softmax per end.
+    """
+    total = start.logsumexp(1) + end.logsumexp(1)  # (B,)
+    gold = (start.gather(1, starts[:, None]) + end.gather(1, ends[:, None])).squeeze(1)
+    if none is not None:
+        total = torch.logaddexp(total, none.float())
+        gold = torch.where((starts == 0) & (ends == 0), none.float(), gold)
+    return total - gold
+
+
+# -- pipelines
+
+
+class ElmoPipeline(Pipeline):
+    """What the pipelines of transformers need for an ELMo."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        # `pipeline` leaves classes in the config that named this pipeline, and JSON cannot hold them.
+        self.model.config.custom_pipelines = {}
+
+    def check_model_type(self, supported_models: Any):
+        """Nothing: the list of transformers does not contain classes from outside of it."""
+
+
+class ElmoTextClassificationPipeline(ElmoPipeline, TextClassificationPipeline):
+    """`pipeline("text-classification")` for ELMo; a pair is `{"text": ..., "text_pair": ...}`.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoTokenizer
+    >>> from transformers import pipeline
+    >>> model = ElmoForSequenceClassification(ElmoConfig(character_cnn_filters=[[1, 8]], cell_size=512))
+    >>> pipeline("text-classification", model=model, tokenizer=ElmoTokenizer())("It rains")[0]["label"][:6]
+    'LABEL_'
+
+    ```
+    """
+
+
+class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline):
+    """`pipeline("token-classification")` for ELMo, whose tokens are words.
+
+    Words have no pieces, so `"first"`, `"average"` and `"max"` group as `"simple"` does. In a long text, read in
+    chunks that overlap by `stride`, each word gets its label from the chunk that shows most of its context; entities
+    are grouped afterwards.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoTokenizer
+    >>> from transformers import pipeline
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, id2label={0: "LOC"})
+    >>> tagger = pipeline("token-classification", model=ElmoForTokenClassification(config), tokenizer=ElmoTokenizer())
+    >>> [(word["word"], word["start"], word["end"]) for word in tagger("Hello, Rome!")]
+    [('Hello', 0, 5), (',', 5, 6), ('Rome', 7, 11), ('!', 11, 12)]
+
+    ```
+    """
+
+    def preprocess(self, sentence: Any, offset_mapping: Any = None, **params: Any) -> Iterator[dict[str, Any]]:
+        # transformers writes into this dictionary, which lives as long as the pipeline.
+        params["tokenizer_params"] = dict(params.get("tokenizer_params", {}))
+        return super().preprocess(sentence, offset_mapping, **params)
+
+    def postprocess(
+        self,
+        all_outputs: list[dict[str, Any]],
+        aggregation_strategy: AggregationStrategy = AggregationStrategy.NONE,
+        ignore_labels: list[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        words: dict[Any, tuple[int, dict[str, Any]]] = {}  # in the order of the text
+        for outputs in all_outputs:
+            chunk = self._words(outputs, all_outputs[0]["sentence"])
+            for number, (key, word) in enumerate(chunk):
+                context = min(number, len(chunk) - 1 - number)
+                if key not in words or words[key][0] < context:
+                    words[key] = (context, word)
+        entities = self.aggregate([word for _, word in words.values()], aggregation_strategy)
+        ignored = ["O"] if ignore_labels is None else ignore_labels
+        return [entity for entity in entities if entity.get("entity_group", entity.get("entity")) not in ignored]
+
+    def _words(self, outputs: dict[str, Any], sentence: str) -> list[tuple[Any, dict[str, Any]]]:
+        """The words of a chunk, each with a key for its place in the text."""
+        scores = outputs["logits"][0].float().softmax(-1).numpy()  # (T, num_labels)
+        word_ids, word_to_chars, words = outputs["word_ids"], outputs["word_to_chars_map"], []
+        for index in np.flatnonzero(outputs["special_tokens_mask"][0].numpy() == 0).tolist():
+            start, end = (int(place) for place in outputs["offset_mapping"][0][index])
+            if word_ids is not None and word_to_chars is not None:
+                # Offsets of pre-split words are relative to the word.
+                begin = word_to_chars[word_ids[index]][0]
+                start, end = start + begin, end + begin
+            word = {"word": sentence[start:end], "scores": scores[index], "start": start, "end": end, "index": index}
+            words.append((start if word_ids is None else word_ids[index], {**word, "is_subword": False}))
+        return words
+
+
+ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")
+ElmoForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
+ElmoForQuestionAnswering.register_for_auto_class("AutoModelForQuestionAnswering")
+
+__all__ = [
+    "ElmoForQuestionAnswering",
+    "ElmoForSequenceClassification",
+    "ElmoForTokenClassification",
+    "ElmoTextClassificationPipeline",
+    "ElmoTokenClassificationPipeline",
+]

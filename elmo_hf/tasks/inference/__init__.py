@@ -1,0 +1,1 @@
+"""Natural language inference: the ESIM head, pairs of SNLI."""

@@ -1,0 +1,1 @@
+"""Question answering: the BiDAF head, SQuAD files, answers to questions, metrics."""

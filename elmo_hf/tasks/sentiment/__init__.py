@@ -1,0 +1,1 @@
+"""Sentiment: the biattentive classification network, trees of the Stanford Sentiment Treebank."""

@@ -1,0 +1,1 @@
+"""Semantic roles: the head of interleaved highway LSTMs, files of frames, metrics of arguments."""
