@@ -79,7 +79,9 @@ def vectors(model, tokenizer):
 def answers(model, tokenizer):
     """The tensors that a model with something above the biLM returns for TEXTS."""
     if hasattr(model, "softmax"):
-        output = model(**tokenizer(TEXTS, padding=True, return_tensors="pt", return_lm_labels=True), return_logits=True)
+        output = model(
+            **tokenizer(TEXTS, padding=True, return_tensors="pt", return_lm_labels=True), return_logits=True
+        )
     else:
         output = model(**tokenizer(TEXTS, padding=True, return_tensors="pt"))
     return {f"model.{name}": value for name, value in output.items() if torch.is_tensor(value)}
