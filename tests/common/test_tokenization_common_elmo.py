@@ -1,0 +1,40 @@
+"""transformers' own tests of tokenizers, for ElmoTokenizer."""
+
+import tempfile
+import unittest
+
+import pytest
+from common.suites import not_applicable, suite
+
+from elmo_hf import ElmoTokenizer
+
+tokenization = suite("test_tokenization_common")
+
+# Name of a test, or of the tests whose names begin with it -> why it says nothing about rows of characters.
+NOT_APPLICABLE = {}
+
+# The suites call what transformers itself deprecates.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("default::pytest.PytestWarning")]
+
+
+class Suite(tokenization.TokenizerTesterMixin, tokenization.TokenizersBackendTesterMixin):
+    tokenizer_class = rust_tokenizer_class = ElmoTokenizer
+    test_seq2seq = test_sentencepiece = test_tokenizer_from_extractor = False
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tmpdirname = tempfile.mkdtemp()
+        ElmoTokenizer("whitespace").save_pretrained(cls.tmpdirname)
+        cls.from_pretrained_id = [cls.tmpdirname]
+        cls.tokenizers_list = [(ElmoTokenizer, cls.tmpdirname, {})]
+
+    def get_clean_sequence(self, tokenizer, with_prefix_space=False, max_length=20, min_length=5):
+        """There is no list of tokens to draw from: every word has characters."""
+        text = " ".join(["words", "of", "a", "sentence", "again"] * 4)[: 5 * (max_length or 20)].rsplit(" ", 1)[0]
+        text = f" {text}" if with_prefix_space else text
+        return text, tokenizer.encode(text, add_special_tokens=False)
+
+
+@not_applicable(NOT_APPLICABLE, Suite)
+class ElmoTokenizerTest(Suite, unittest.TestCase):
+    pass
