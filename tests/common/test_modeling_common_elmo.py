@@ -20,7 +20,7 @@ configuration = suite("test_configuration_common")
 
 # Name of a test, or of the tests whose names begin with it -> why it says nothing about an LSTM over characters.
 NOT_APPLICABLE = {
-    "test_model_get_set_embeddings": "get_input_embeddings() is the whole character encoder: no table has a token's vector",
+    "test_model_get_set_embeddings": "the input embeddings are the character encoder, a network rather than a table",
 }
 LAYERS = "a language model returns losses and states; the layers are those of its ElmoModel"
 NOT_OF_LANGUAGE_MODELS = {
