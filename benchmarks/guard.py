@@ -30,7 +30,6 @@ SIZES = {
     "small": {"projection_size": 128, "cell_size": 1024, "num_highway_layers": 1},
     "original": {"projection_size": 512, "cell_size": 4096, "num_highway_layers": 2},
 }
-BATCHES = (1, 8, 32, 64)
 VOCABULARY_SIZE, NUM_SAMPLED, STREAMS, WINDOW = 33_000, 8192, 128, 20
 
 
@@ -162,10 +161,6 @@ class Checkout:
         self.process.stdin.flush()
         return self._answer()
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
 
 @contextmanager
 def other_checkout(name: str) -> Iterator[tuple[Path, Path]]:
@@ -189,13 +184,11 @@ def other_checkout(name: str) -> Iterator[tuple[Path, Path]]:
 @contextmanager
 def natural_text(given: Path | None) -> Iterator[Path]:
     """The given file, or one of this Python's documentation, whose sentences stay in their order."""
-    if given is not None:
-        yield given.resolve()
-        return
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "text.txt"
-        file.write_text("\n".join(" ".join(words) for words in sentences()), encoding="utf-8")
-        yield file
+        if given is None:
+            file.write_text("\n".join(" ".join(words) for words in sentences()), encoding="utf-8")
+        yield file if given is None else given.resolve()
 
 
 def jobs(given: argparse.Namespace) -> dict[str, dict]:
@@ -230,7 +223,7 @@ def main():
     parser.add_argument("other", help="a folder with a checkout, or a git revision")
     parser.add_argument("--rounds", type=int, default=12, help="pairs per row; default: %(default)s")
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--batches", nargs="*", type=int, default=list(BATCHES))
+    parser.add_argument("--batches", nargs="*", type=int, default=[1, 8, 32, 64])
     parser.add_argument("--no-training", dest="training", action="store_false", help="inference only")
     parser.add_argument("--no-kernels", action="store_true", help="ELMO_HF_KERNELS=0 in the other checkout")
     parser.add_argument("--text", type=Path, help="a tokenised sentence a line; default: Python's documentation")
@@ -250,7 +243,7 @@ def main():
             medians = [f"{1000 * statistics.median(values):.1f}" for values in (of_this, of_other)]
             print(f"| {name} | {' | '.join(medians)} | {middle:.2f} | {low:.2f}-{high:.2f} |", flush=True)
         for checkout in checkouts:
-            checkout.close()
+            checkout.process.communicate()  # the end of its input ends it
 
 
 if __name__ == "__main__":
