@@ -36,9 +36,18 @@ def cache(request):
     return request.param
 
 
-@torch.no_grad()
+# How models are used: more may be prepared where no gradient can ever be asked for.
+without_gradients = torch.no_grad
+
+
+@pytest.fixture(autouse=True, params=[torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
+def mode(request, monkeypatch):
+    monkeypatch.setitem(globals(), "without_gradients", request.param)
+
+
 def vectors(model, batch):
-    output = model(**batch, output_hidden_states=True)
+    with without_gradients():
+        output = model(**batch, output_hidden_states=True)
     return [output.last_hidden_state, *output.hidden_states]
 
 
