@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test fuzz bench bench-quick lint format clean test-page
+.PHONY: help demo first-minute readme train-english wheel test fuzz bench bench-quick bench-guard lint format clean test-page
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ bench-quick: $(INSTALLED)  ## The same with less text and fewer rounds
 	$(BIN)/python benchmarks/run.py --quick
 	$(BIN)/python benchmarks/training.py --quick
 	$(BIN)/python benchmarks/embedding.py --sentences 200 --rounds 1
+
+bench-guard: $(INSTALLED)  ## Compare speed with another checkout: OTHER=folder or git revision, OPTIONS=...
+	$(BIN)/python benchmarks/guard.py $(or $(OTHER),HEAD) $(OPTIONS)
 
 first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demonstration there, without a network
 	$(BIN)/python benchmarks/first_minute.py

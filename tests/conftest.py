@@ -16,8 +16,27 @@ from unfilled_memory import fill_what_is_made_empty
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, cli, conversion
 
+# Of transformers' own suites, see common/.
+MARKS_OF_TRANSFORMERS = (
+    "accelerate_tests",
+    "flash_attn_test",
+    "flash_attn_3_test",
+    "flash_attn_4_test",
+    "is_pipeline_test",
+    "is_staging_test",
+    "is_training_test",
+    "order",
+    "slow",
+    "torch_compile_test",
+)
+
 transformers.utils.logging.disable_progress_bar()
 fill_what_is_made_empty(torch)
+
+
+def pytest_configure(config):
+    for name in MARKS_OF_TRANSFORMERS:
+        config.addinivalue_line("markers", f"{name}: of transformers' own suites")
 
 
 @pytest.fixture(params=GOLDEN)
