@@ -48,6 +48,6 @@ PROGRAMS = [
     REMEMBERED,
     Program("elmo_hf, bfloat16", "elmo_hf_worker.py", variant="bfloat16", exact=False),
     Program("elmo_hf, int8", "elmo_hf_worker.py", variant="int8", exact=False),
-    Program("elmo_hf, reference", "elmo_hf_worker.py", variant="reference", starts=False),
+    Program("elmo_hf, plain torch", "elmo_hf_worker.py", variant="plain torch", starts=False),
     LIMIT,
 ]

@@ -53,7 +53,7 @@ OPTIONS = {
 }
 TOKENS_PER_STEP = OPTIONS["batch_size"] * OPTIONS["unroll_steps"]
 OURS = Program("elmo_hf", "training_elmo_hf_worker.py", variant="auto")
-PLAIN = Program("plain step", "training_elmo_hf_worker.py", variant="reference")
+PLAIN = Program("plain step", "training_elmo_hf_worker.py", variant="plain torch")
 BILM = Program("bilm", "training_bilm_worker.py", TENSORFLOW)
 # Steps in a round, after as many as warm up.
 STEPS = {OURS.name: 5, PLAIN.name: 1, BILM.name: 5}

@@ -3,6 +3,8 @@
 import numpy as np
 import torch
 
+from elmo_hf.model.modeling_elmo import LstmWeights, linear, lstm_step
+
 
 class TorchBilm:
     def __init__(self, model):
@@ -38,13 +40,16 @@ class TorchBilm:
 
     def token_vector(self, row):
         with torch.no_grad():
-            return self.model.token_encoder(torch.tensor(np.array(row))[None, None])[0, 0].numpy()
+            return self.model.token_encoder(torch.tensor(np.array(row))[None])[0].numpy()
 
     def step(self, direction, layer, x, h, c):
-        cell = self.model.bilm.directions[direction][layer]
+        bilm = self.model.bilm
+        weights, clips = LstmWeights(*bilm.directions[direction][layer]()), bilm.layers[layer]
         x, h, c = (torch.tensor(np.asarray(part))[None].to(self.model.dtype) for part in (x, h, c))
         with torch.no_grad():
-            return tuple(part[0].numpy() for part in cell.step(x, h, c))
+            gates = linear(x, weights.input, weights.bias)
+            state = lstm_step(gates, h, c, weights, clips.cell_clip, clips.projection_clip)
+        return tuple(part[0].numpy() for part in state)
 
     def _zeros(self, size):
         return torch.zeros(size, dtype=self.model.dtype).numpy()

@@ -1,4 +1,4 @@
-"""elmo_hf's own trainer, with the default engine or the plain one."""
+"""elmo_hf's own trainer, with or without kernels."""
 
 import tempfile
 from pathlib import Path
@@ -32,7 +32,8 @@ def trainer(settings: dict, folder: Path, callback: TrainerCallback) -> ElmoPret
     tokenizer = elmo_hf.ElmoTokenizer("whitespace", "bytes", word_vocabulary=words)
     model = new_model(config_from_options(options, bidirectional=True), words)
     model.config.num_sampled = options["n_negative_samples_batch"]
-    model.set_engine(settings["variant"])
+    if settings["variant"] == "plain torch":
+        elmo_hf.kernels.KERNELS.clear()
     lines = Path(settings["text"]).read_text(encoding="utf-8").splitlines()
     corpus = Corpus.write(lines, folder / "corpus", tokenizer)
     windows = TrainingWindows(

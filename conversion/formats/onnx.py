@@ -11,8 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from elmo_hf.model.modeling_elmo import ElmoLstmLayer
-from elmo_hf.model.modeling_elmo import ElmoModel, word_mask
+from elmo_hf.model.modeling_elmo import ElmoModel, LstmWeights, linear, lstm_step, word_mask
 
 OPSET = 20
 LARGEST_FILE = 2_000_000_000  # bytes of one protocol buffer; weights of larger models stand beside the file
@@ -36,8 +35,8 @@ class _Scanned(nn.Module):
             if number:
                 x, here = x.flip(0), here.flip(0)
             outputs = []
-            for layer in stack:
-                x = self._layer(layer, x, here)
+            for layer, weights in zip(model.bilm.layers, stack, strict=True):
+                x = self._layer(layer, LstmWeights(*weights()), x, here)
                 outputs.append((x.flip(0) if number else x).transpose(0, 1))
             by_direction.append(outputs)
         first = torch.cat([tokens] * len(by_direction), -1)
@@ -50,15 +49,16 @@ class _Scanned(nn.Module):
         if self.model.config.word_input:
             vectors = encoder.embedding(input_ids)
         else:
-            vectors = encoder.encode(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
+            vectors = encoder(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
         return torch.where(mask[..., None], vectors, 0.0)
 
-    def _layer(self, layer: ElmoLstmLayer, x: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
-        cells = layer.bias.shape[0] // 4
+    def _layer(self, layer: nn.Module, weights: LstmWeights, x: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+        cells = weights.bias.shape[0] // 4
 
         def step(state, inputs):
             (h, c), (now, there) = state, inputs
-            new_h, new_c = layer.step(now, h, c)
+            gates = linear(now, weights.input, weights.bias)
+            new_h, new_c = lstm_step(gates, h, c, weights, layer.cell_clip, layer.projection_clip)
             return [torch.where(there, new_h, h), torch.where(there, new_c, c)], torch.where(there, new_h, 0.0)
 
         start = [x.new_zeros(x.shape[1], x.shape[2]), x.new_zeros(x.shape[1], cells)]

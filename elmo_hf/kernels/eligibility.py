@@ -20,6 +20,14 @@ def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
     return all(type(tensor) in (torch.Tensor, nn.Parameter) for tensor in tensors if tensor is not None)
 
 
+def is_observed(modules: Iterable[nn.Module]) -> bool:
+    """Whether hooks observe or change what modules compute, so that nothing cached may stand for it."""
+    hooks = nn.modules.module
+    if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
+        return True
+    return any(module._forward_hooks or module._forward_pre_hooks for module in modules)
+
+
 def needs_gradients(tensors: Iterable[torch.Tensor | None]) -> bool:
     """Whether autograd records operations on these tensors."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors if tensor is not None)

@@ -22,7 +22,8 @@ class Fingerprint(NamedTuple):
     hashes: tuple[int, ...]
 
 
-_cache: WeakIdKeyDictionary = WeakIdKeyDictionary()  # first source -> {kind: (fingerprint, what was prepared)}
+# Storage of the first source -> {kind: (fingerprint, what was prepared)}. Tensors with weak references cannot be swapped.
+_cache: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -50,13 +51,13 @@ def fingerprint(tensors: Sequence[torch.Tensor]) -> Fingerprint:
 def cached(kind: str, sources: Sequence[torch.Tensor]) -> tuple[Fingerprint, Any] | None:
     """What was prepared from the sources, with their fingerprint at that time; to be compared before it is used."""
     with _lock:
-        return _cache.get(sources[0], {}).get(kind)
+        return _cache.get(sources[0].untyped_storage(), {}).get(kind)
 
 
 def store(kind: str, sources: Sequence[torch.Tensor], mark: Fingerprint, value: Any):
-    """Keeps what was prepared from the sources for as long as the first of them lives."""
+    """Keeps what was prepared from the sources for as long as the storage of the first of them lives."""
     with _lock:
-        _cache.setdefault(sources[0], {})[kind] = (mark, value)
+        _cache.setdefault(sources[0].untyped_storage(), {})[kind] = (mark, value)
 
 
 def prepared(kind: str, sources: Sequence[torch.Tensor], prepare: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from .eligibility import is_observed
 from .prepared import can_fingerprint, hashes_of
 
 PADDING_CHARACTER = 261  # fills a row of characters behind a word
@@ -70,8 +71,9 @@ class SentenceCache:
         Returns:
             L + 1 times (B, T, hidden_size), zeros where masked.
         """
-        weights = list(_bilm_weights(model))
-        if any(weight.requires_grad for weight in weights) or not can_fingerprint(weights):
+        weights, modules = list(_bilm_weights(model)), [*model.token_encoder.modules(), *model.bilm.modules()]
+        trains = any(weight.requires_grad for weight in weights)
+        if trains or is_observed(modules) or not can_fingerprint(weights):
             layers, packing, _ = model.run_layers(input_ids, None, mask, None)
             return [packing.unpack(layer) for layer in layers]
         with torch.no_grad():
@@ -114,7 +116,8 @@ def _keys_of(model: Any, weights: list[torch.Tensor], input_ids: torch.Tensor, m
     settings = [(layer.cell_clip, layer.projection_clip, layer.skip) for layer in layers]
     settings.append(getattr(model.token_encoder, "activation", None))
     shapes = [(weight.shape, weight.dtype) for weight in weights]
-    text = repr((fields, settings, shapes, hashes_of(weights)))
+    classes = [id(type(module)) for part in (model.token_encoder, model.bilm) for module in part.modules()]
+    text = repr((fields, settings, shapes, classes, hashes_of(weights)))
     of_model = hashlib.blake2b(text.encode(), digest_size=32).digest()
     if input_ids.dim() == 3:
         # A row of characters means the same with more padding.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .eligibility import needs_gradients
+from .eligibility import is_observed, needs_gradients
 from .prepared import Fingerprint, can_fingerprint, fingerprint
 
 # What an entry takes besides its vector: the key, its slot, and its places in the dictionary and the list.
@@ -43,10 +43,12 @@ class WordCache:
     def __call__(self, encoder: Any, rows: torch.Tensor) -> torch.Tensor:
         """Distinct rows (U, C) -> (U, P); `encoder.encode` computes those that are not cached."""
         weights = [*encoder.parameters(), *encoder.buffers()]
-        if needs_gradients(weights) or not len(rows) or not can_fingerprint(weights):
+        modules = list(encoder.modules())
+        if needs_gradients(weights) or is_observed(modules) or not len(rows) or not can_fingerprint(weights):
             return encoder.encode(rows)
         with torch.no_grad():
-            settings = encoder.activation, encoder.config.max_characters_per_token
+            classes = tuple(type(module) for module in modules)
+            settings = encoder.activation, encoder.config.max_characters_per_token, classes
             mark = fingerprint(weights), settings
             keys = _keys_of(rows)
             with self._lock:

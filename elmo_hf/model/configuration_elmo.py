@@ -28,6 +28,19 @@ ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7,
 MAX_LAYERS = 1000
 FLOAT_DTYPES = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
+# What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
+AUTO_MAP = {
+    "AutoConfig": "configuration_elmo.ElmoConfig",
+    "AutoTokenizer": ["tokenization_elmo.ElmoTokenizer", None],
+    "AutoModel": "modeling_elmo.ElmoModel",
+    "AutoModelForPreTraining": "modeling_elmo_lm.ElmoForPreTraining",
+    "AutoModelForTokenClassification": "modeling_elmo_heads.ElmoForTokenClassification",
+    "AutoModelForSequenceClassification": "modeling_elmo_heads.ElmoForSequenceClassification",
+    "AutoModelForQuestionAnswering": "modeling_elmo_heads.ElmoForQuestionAnswering",
+}
+# Files whose pipelines are ours: today's, and that of models saved before.
+PIPELINE_FILES = ("modeling_elmo_heads.", "pipeline_elmo.")
+PIPELINE_ALIASES = {"ner": "token-classification", "sentiment-analysis": "text-classification"}
 # True if this file was loaded from a model repository rather than from the installed package.
 IS_REMOTE_COPY = __name__.startswith("transformers_modules.")
 

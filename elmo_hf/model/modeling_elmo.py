@@ -373,7 +373,7 @@ def lstm_layer(
     inputs: Sequence[Tensor],
     hs: Sequence[Tensor],
     cs: Sequence[Tensor],
-    weights: Sequence[LstmWeights],
+    weights: Sequence[tuple],
     batch_sizes: list[int],
     cell_clip: float | None,
     projection_clip: float | None,
@@ -384,7 +384,7 @@ def lstm_layer(
     Args:
         inputs: (N, P) for each direction, packed in the order in which it reads.
         hs, cs: the initial states (B, P) and (B, H) for each direction, of the texts in packed order.
-        weights: for each direction.
+        weights: the fields of LstmWeights for each direction.
         batch_sizes: how many texts have a token at each step.
         cell_clip, projection_clip: bounds, or None.
         mask: (N, 1), tokens at which the state does not change; see Packing.
@@ -408,7 +408,7 @@ def _lstm_direction(
     x: Tensor,
     h: Tensor,
     c: Tensor,
-    weights: LstmWeights,
+    weights: tuple,
     batch_sizes: list[int],
     cell_clip: float | None,
     projection_clip: float | None,
@@ -458,9 +458,10 @@ class ElmoLstmWeights(nn.Module):
         # With H == P the original programs have neither a projection nor its clip.
         self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if cell != projection else None
 
-    def forward(self) -> LstmWeights:
+    def forward(self) -> tuple[Weight, Weight, Tensor, Weight | None]:
+        """The fields of LstmWeights, in a plain tuple, whose tensors backward hooks see."""
         matrices = [stored_weight(self, name) for name in ("weight_input", "weight_recurrent", "weight_projection")]
-        return LstmWeights(*matrices[:2], self.bias, matrices[2])
+        return *matrices[:2], self.bias, matrices[2]
 
     def quantize(self):
         """Stores the matrices in eight bits, for inference."""
@@ -478,7 +479,7 @@ class ElmoLstmLayer(GradientCheckpointingLayer):
         self.projection_clip = config.projection_clip if config.cell_size != config.projection_size else None
 
     def forward(
-        self, weights: list[LstmWeights], batch_sizes: list[int], mask: Tensor | None, *tensors: Tensor
+        self, weights: list[tuple], batch_sizes: list[int], mask: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         """The inputs (N, P), h (B, P) and c (B, H) of all directions, side by side -> the same after the layer.
 
@@ -979,8 +980,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Caches the context-free vectors of words from batch to batch; 0 switches the cache off, as by default.
 
         Vectors change in their last bits only, which depend on the words that are computed together. A changed weight
-        empties the cache; it is not used where gradients flow into the token encoder. Of a word that is in the cache,
-        hooks on the token encoder see nothing. Not saved with the model. Needs the package elmo_hf.
+        empties the cache; it is not used where gradients flow into the token encoder or hooks observe it. Not saved
+        with the model. Needs the package elmo_hf.
 
         Args:
             number: of words, or
@@ -1010,8 +1011,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
     def cache_sentences(self, cache: Any):
         """Caches the layers of a frozen biLM for each sentence: a second epoch costs only what comes after them.
 
-        Changed weights are noticed. Nothing is cached where states are passed; of a sentence that is in the cache,
-        hooks on the biLM see nothing. Not saved with the model. Three layers of 1,024 take 1.2 GB for 100,000 tokens.
+        Changed weights are noticed. Nothing is cached where states are passed or hooks observe the biLM. Not saved with
+        the model. Three layers of 1,024 take 1.2 GB for 100,000 tokens.
 
         Args:
             cache: a `SentenceCache` of its own, or one that models share; None switches it off, as by default.

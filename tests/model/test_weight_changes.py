@@ -338,7 +338,7 @@ def test_module_of_another_class(model, batch):
 def test_clips_set_on_layers(model, batch, attribute):
     before, other = vectors(model, batch), fresh(model)
     for one in (model, other):
-        for layer in [*one.bilm.forward_layers, *one.bilm.backward_layers]:
+        for layer in one.bilm.layers:
             assert getattr(layer, attribute) == 3.0
             setattr(layer, attribute, 0.05)
     expected = vectors(other, batch)
