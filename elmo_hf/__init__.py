@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .language_model.scorer import ElmoScorer, Prediction, SentenceScore
     from .model.configuration_elmo import ElmoConfig
     from .model.modeling_elmo_lm import ElmoForPreTraining, ElmoForPreTrainingOutput
-    from .model.modeling_elmo import ElmoModel, ElmoModelOutput, pool_words, resize_states, strip_boundaries
+    from .model.modeling_elmo import ElmoModel, ElmoModelOutput, pool_words
     from .model.modeling_elmo_heads import (
         ElmoForQuestionAnswering,
         ElmoForSequenceClassification,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .tasks.tagging.crf import LinearChainCrf
     from .tasks.tagging.labels import align_labels, encode_words, label_names
     from .tasks.tagging.metrics import entity_metrics
+    from .tensors import resize_states, strip_boundaries
     from .text.lines import read_lines
     from .text.word_vectors import read_word_vectors
 
@@ -83,8 +84,8 @@ PLACES = {
     "read_lines": "text.lines",
     "read_word_vectors": "text.word_vectors",
     "read_word_vocabulary": "model.tokenization_elmo",
-    "resize_states": "model.modeling_elmo",
-    "strip_boundaries": "model.modeling_elmo",
+    "resize_states": "tensors",
+    "strip_boundaries": "tensors",
 }
 ROOMS = ("analysis", "bundled", "conversion", "embedding", "hub", "language_model", "kernels", "page", "pretraining")
 ROOMS += ("tasks", "text")

@@ -11,7 +11,8 @@ from tqdm import tqdm
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
-from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
+from elmo_hf.model.modeling_elmo import ElmoModel
+from elmo_hf.tensors import resize_states
 from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
 
 from .wanted import Wanted

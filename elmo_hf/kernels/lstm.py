@@ -12,6 +12,7 @@ from .loop import LayerProducts, through_time
 from .lstm_training import train_layer
 from .steps import Steps
 
+
 def lstm_layer(
     plain: Callable,
     inputs: Sequence[torch.Tensor],

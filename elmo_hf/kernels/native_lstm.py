@@ -182,10 +182,7 @@ def largest_difference(library: Library) -> float:
         shapes = [(4 * cell, size), (4 * cell, size), (4 * cell,), (size, cell)]
         # Larger weights would multiply rounding errors from token to token.
         weights = [0.3 * _numbers(*shape) for shape in shapes[: 3 + projects]] + [None] * (not projects)
-        x, h, c = (
-            _numbers(rows, width)
-            for rows, width in ((sum(sizes), size), (len(mask), size), (len(mask), cell))
-        )
+        x, h, c = (_numbers(rows, width) for rows, width in ((sum(sizes), size), (len(mask), size), (len(mask), cell)))
         with torch.no_grad():
             both = clips[0], clips[1] if projects else None
             expected = through_time(LayerProducts.of_weights(_RowByRow, weights, both), Steps.of(batch_sizes), x, h, c)

@@ -17,11 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
 from transformers import initialization as init
-from transformers.modeling_outputs import (
-    QuestionAnsweringModelOutput,
-    SequenceClassifierOutput,
-    TokenClassifierOutput,
-)
+from transformers.modeling_outputs import QuestionAnsweringModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
 
