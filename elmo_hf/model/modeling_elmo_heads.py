@@ -17,11 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
 from transformers import initialization as init
-from transformers.modeling_outputs import (
-    QuestionAnsweringModelOutput,
-    SequenceClassifierOutput,
-    TokenClassifierOutput,
-)
+from transformers.modeling_outputs import QuestionAnsweringModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
 
@@ -35,9 +31,6 @@ from .scalar_mix_elmo import ElmoScalarMix
 HEAD_PREFIXES = ("classifier.", "output_mix.", "word_vectors.")
 # Score of a position that cannot begin or end an answer.
 MASKED_SCORE = -1e4
-
-
-# -- settings of heads
 
 
 def require(condition: Any, name: str, value: Any, expected: str):
@@ -131,9 +124,6 @@ def _choices(name: Any, names: list[str]) -> str:
     return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
-# -- what a head is
-
-
 class HeadInput(NamedTuple):
     """One sentence of each row, as a head reads it.
 
@@ -174,9 +164,6 @@ def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     labels = check_labels(labels, logits.shape[-1])
     labeled = labels != -100
     return F.cross_entropy(logits[labeled].float(), labels[labeled], reduction="none")
-
-
-# -- linear heads
 
 
 @strict
@@ -257,9 +244,6 @@ class LinearSpans(ElmoHead):
             return start, end, None
         mean = pool_words(p, passage.words)
         return start, end, self.no_answer(torch.cat([mean, q, mean * q], -1)).squeeze(-1)
-
-
-# -- task models
 
 
 class WordVectors(nn.Module):
@@ -666,9 +650,6 @@ def span_losses(
         total = torch.logaddexp(total, none.float())
         gold = torch.where((starts == 0) & (ends == 0), none.float(), gold)
     return total - gold
-
-
-# -- pipelines
 
 
 class ElmoPipeline(Pipeline):
