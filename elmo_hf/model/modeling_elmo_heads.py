@@ -29,8 +29,6 @@ from .scalar_mix_elmo import ElmoScalarMix
 
 # Parameters of a task model that do not belong to its biLM.
 HEAD_PREFIXES = ("classifier.", "output_mix.", "word_vectors.")
-# Score of a position that cannot begin or end an answer.
-MASKED_SCORE = -1e4
 
 
 def require(condition: Any, name: str, value: Any, expected: str):
@@ -318,9 +316,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             vectors: (words, size), an array or a tensor.
         """
         vectors, expected = torch.as_tensor(vectors), self.head_settings.word_vectors
-        require(
-            list(vectors.shape) == expected, "vectors", list(vectors.shape), f"the head's word_vectors, {expected}"
-        )
+        shape = list(vectors.shape)
+        require(shape == expected, "vectors", shape, f"the shape of the head's word_vectors, {expected}")
         self.word_vectors.table[2:] = vectors.to(self.word_vectors.table)
 
     def _apply_freezing(self):
@@ -377,9 +374,9 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         masks = self._sentence_masks(mask, input_ids, token_type_ids) if self.separates_pairs else [mask]
         marks = None if self.separates_pairs else token_type_ids
         # Each sentence of a pair is a row of its own, in which the other one is masked.
-        rows, count = torch.cat(masks), len(masks)
+        rows, count = _cat(masks), len(masks)
         tensors = (input_ids, inputs_embeds, word_vector_ids)
-        input_ids, inputs_embeds, word_vector_ids = (None if x is None else torch.cat([x] * count) for x in tensors)
+        input_ids, inputs_embeds, word_vector_ids = (None if x is None else _cat([x] * count) for x in tensors)
         words = word_mask(self.config, rows, input_ids)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
@@ -394,10 +391,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             if "output" in at:
                 mix = self.output_dropout(self.output_mix(output.hidden_states, rows, words))
             if output_hidden_states:
-                # One of the two rows of a pair is zero at every position.
-                layers = tuple(sum(layer.chunk(count)) for layer in output.hidden_states)
+                # Of the two rows of a pair one is zero at every position.
+                layers = output.hidden_states
+                layers = layers if count == 1 else tuple(sum(layer.chunk(count)) for layer in layers)
         mixes = [None] * count if mix is None else mix.chunk(count)
-        sentences = zip(torch.cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
+        sentences = zip(_cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
         return [HeadInput(*sentence, marks) for sentence in sentences], layers
 
     def _check_word_vectors(self, ids: torch.Tensor | None):
@@ -469,6 +467,10 @@ def _saved_head_type(load_config: Any, commit: str | None) -> str | None:
         return None  # weights without a config
     head = config.get("head")
     return head.get("type") if isinstance(head, dict) else head
+
+
+def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
 
 
 def _check_shape(name: str, x: torch.Tensor, shape: Sequence[int]):
@@ -577,6 +579,8 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
     """
 
     task_class, linear_head, separates_pairs = "ElmoForQuestionAnswering", LinearSpans, True
+    # Score of a position that cannot begin or end an answer.
+    masked_score = -1e4
 
     @can_return_tuple
     def forward(
@@ -602,7 +606,9 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
         )
         start, end, none = self.classifier.spans(question, passage)
-        start, end = (scores.float().masked_fill(~passage.words, MASKED_SCORE) for scores in (start, end))  # (B, T)
+        start, end = (
+            scores.float().masked_fill(~passage.words, self.masked_score) for scores in (start, end)
+        )  # (B, T)
         loss = None
         if (start_positions is None) != (end_positions is None):
             raise ValueError("Expected both `start_positions` and `end_positions`, or neither.")
