@@ -164,18 +164,15 @@ def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits[labeled].float(), labels[labeled], reduction="none")
 
 
-@strict
-@dataclass(kw_only=True)
-class LinearSettings(HeadSettings):
-    """Settings of a linear layer on the vector of every token."""
-
-    places = ("input",)
-
-
 class LinearTokens(ElmoHead, nn.Linear):
     """A linear layer on the vector of every token."""
 
-    Settings = LinearSettings
+    @strict
+    @dataclass(kw_only=True)
+    class Settings(HeadSettings):
+        """No settings of its own."""
+
+        places = ("input",)
 
     def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
         nn.Linear.__init__(self, input_size, config.num_labels)
@@ -189,7 +186,7 @@ class LinearSentences(ElmoHead, nn.Linear):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(LinearSettings):
+    class Settings(LinearTokens.Settings):
         """
         Args:
             pooling: `"mean"`, `"max"` or `"first_last"` of a sentence's words, see `pool_words`.
@@ -218,7 +215,7 @@ class LinearSpans(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(LinearSettings):
+    class Settings(LinearTokens.Settings):
         """
         Args:
             no_answer: score no answer too: `w . [p; q; p * q]` with the mean `p` of the passage's words.
@@ -568,11 +565,9 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoForQuestionAnswering, ElmoTokenizer
-    >>> sizes = dict(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
-    >>> model = ElmoForQuestionAnswering(ElmoConfig(**sizes)).eval()
-    >>> passage = "Ann came home late, and Bob slept."
-    >>> answer = model.answer(ElmoTokenizer(), "Who slept?", passage)
-    >>> answer.text == passage[answer.start : answer.end]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> model, tokenizer = ElmoForQuestionAnswering(config).eval(), ElmoTokenizer()
+    >>> model.answer(tokenizer, "Who slept?", "Bob slept.").text in "Bob slept."
     True
 
     ```
@@ -606,9 +601,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
         )
         start, end, none = self.classifier.spans(question, passage)
-        start, end = (
-            scores.float().masked_fill(~passage.words, self.masked_score) for scores in (start, end)
-        )  # (B, T)
+        start, end = (x.float().masked_fill(~passage.words, self.masked_score) for x in (start, end))  # (B, T)
         loss = None
         if (start_positions is None) != (end_positions is None):
             raise ValueError("Expected both `start_positions` and `end_positions`, or neither.")
