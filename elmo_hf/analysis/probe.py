@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_hf.tasks.tagging.conll import read_conll, read_conllu
-from elmo_hf.text.files import numbered_lines
+from elmo_hf.text.word_vectors import read_word_vectors
 
 from .findings import Finding, layer_names, text_table
 from .vectors import LayerReader
@@ -102,32 +102,17 @@ def read_labelled(path: str | os.PathLike, column: str) -> tuple[list[list[str]]
     return data["tokens"][:], data["labels"][:]
 
 
-def read_word_vectors(path: str | os.PathLike, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """Of a file with a word and its numbers a line (GloVe, word2vec's text) the vectors of the words asked for.
+def vectors_of_words(path: str | os.PathLike, words: Iterable[str]) -> dict[str, np.ndarray]:
+    """The vector of each word in a file of word vectors; of `""` zeros, for every word without one.
 
-    A word that is not there as written is looked for in small letters.
+    A word that is not in the file as written has the vector of its lower-case form.
     """
-    asked: dict[str, list[str]] = {}
-    for word in set(words):
-        asked.setdefault(word, []).append(word)
-        if word.lower() != word:
-            asked.setdefault(word.lower(), []).append(word)
-    found: dict[str, np.ndarray] = {}
-    size = None
-    for number, line in numbered_lines(path):
-        word, *values = line.rstrip("\r\n").split(" ")
-        if number == 1 and len(values) == 1:
-            continue  # word2vec begins with how many there are
-        size = size or len(values)
-        if len(values) != size:
-            raise ValueError(f"{path}, line {number}: {len(values)} numbers after the word; accepted are {size}.")
-        for wanted in asked.get(word, ()):
-            if word == wanted or wanted not in found:
-                found[wanted] = np.array(values, np.float32)
-    if size is None:
-        raise ValueError(f"{path} holds no vectors; accepted is a word and its numbers a line, between spaces.")
-    found[""] = np.zeros(size, np.float32)  # of every other word
-    return found
+    words = set(words)
+    names, vectors = read_word_vectors(path, words)
+    table = dict(zip(names, vectors, strict=True))
+    found = {word: table.get(word, table.get(word.lower())) for word in words}
+    found[""] = np.zeros(vectors.shape[1], np.float32)
+    return {word: vector for word, vector in found.items() if vector is not None}
 
 
 def probe(
@@ -209,7 +194,7 @@ def _vectors(reader: LayerReader, data: dict[str, Any], store: str | os.PathLike
 
 def _static(path: str | os.PathLike, data: dict[str, Any]) -> dict[str, torch.Tensor]:
     words = {name: [word for row in sentences for word in row] for name, (sentences, _) in data.items()}
-    table = read_word_vectors(path, (word for some in words.values() for word in some))
+    table = vectors_of_words(path, (word for some in words.values() for word in some))
     return {
         name: torch.from_numpy(np.stack([table.get(word, table[""]) for word in some]))[None]
         for name, some in words.items()

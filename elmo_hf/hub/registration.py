@@ -72,7 +72,7 @@ class _TransformersFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if name != "transformers":
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
+        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is not None:
             spec.loader = _RegisteringLoader(spec.loader, self)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from elmo_hf.hub.model_card import escaped
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.pretraining.corpus import Corpus
 from elmo_hf.pretraining.settings import Settings
@@ -13,10 +14,11 @@ def card_data(
 ) -> dict[str, Any]:
     """The card's facts of a model, those that it had before included: `license`, `language` and `origin`."""
     before = dict(config.card_data or {}) if settings.start is not None else {}
-    said = [f"Trained by `elmo-hf pretrain` on {name_of_text(settings)}"]
+    text = escaped(name_of_text(settings))
+    said = [f"Trained by `elmo-hf pretrain` on {text}"]
     if settings.start is not None:
-        start = str(settings.start).rstrip("/").rpartition("/")[2]
-        tuned = f"Tuned by `elmo-hf pretrain` from {start} on {name_of_text(settings)}"
+        start = escaped(str(settings.start).rstrip("/").rpartition("/")[2])
+        tuned = f"Tuned by `elmo-hf pretrain` from {start} on {text}"
         said = [f"{before.get('origin', '')}\n\n{tuned}".lstrip()]
     words = settings.batch_size * settings.unroll_steps * settings.accumulate * steps
     said.append(

@@ -13,8 +13,9 @@ from accelerate.utils import reduce
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
-from transformers import PrinterCallback, Trainer, TrainingArguments
+from transformers import PrinterCallback, TrainingArguments
 
+from elmo_hf.hub.trainer import ElmoTrainer
 from elmo_hf.language_model.perplexity import Perplexity, count, exponential
 from elmo_hf.language_model.scorer import ElmoScorer
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
@@ -34,7 +35,7 @@ from elmo_hf.pretraining.windows import TrainingWindows
 UNFINISHED = "unfinished"
 
 
-class ElmoPretrainer(Trainer):
+class ElmoPretrainer(ElmoTrainer):
     """A Trainer for ElmoForPreTraining on `TrainingWindows`.
 
     With `optim="adagrad"` the optimizer is the original's: `max_grad_norm` and the accumulator are meant for gradients

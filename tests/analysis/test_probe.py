@@ -10,7 +10,7 @@ from small_models import small
 from elmo_hf import ElmoModel
 from elmo_hf.analysis import LayerReader, probe
 from elmo_hf.analysis import probe as probe_function
-from elmo_hf.analysis.probe import _label_scores, read_word_vectors
+from elmo_hf.analysis.probe import _label_scores, vectors_of_words
 
 RANDOM = np.random.default_rng(0)
 
@@ -61,11 +61,11 @@ def test_labels_that_training_does_not_have_count_as_wrong(reader):
 def test_word_vectors_are_found_in_small_letters(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("3 2\nthe 1 2\nrome 3 4\nRome 5 6\n")
-    found = read_word_vectors(path, ["The", "Rome", "unheard"])
+    found = vectors_of_words(path, ["The", "Rome", "unheard"])
     assert {word: values.tolist() for word, values in found.items()} == {"The": [1, 2], "Rome": [5, 6], "": [0, 0]}
     path.write_text("the 1 2\nrome 3\n")
-    with pytest.raises(ValueError, match="line 2: 1 numbers after the word; accepted are 2"):
-        read_word_vectors(path, ["the"])
+    with pytest.raises(ValueError, match="line 2: 1 numbers; accepted is a word and 2"):
+        vectors_of_words(path, ["the"])
 
 
 def test_the_verb(command, small_model, tokenizer, tmp_path):
