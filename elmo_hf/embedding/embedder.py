@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
@@ -87,6 +88,7 @@ class ElmoEmbedder:
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
         """
+        device = choose_device(device)  # before anything is loaded
         chosen = {} if splitting is None else {"splitting": splitting}
         revision = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "subfolder") if key in kwargs}
         # First, because a tokenizer looks for ten files: without a network each would be asked for again and again.
@@ -97,7 +99,7 @@ class ElmoEmbedder:
         # In half precision a CPU is several times slower: the files may be, the work is not unless asked for.
         loaded = model_class.from_pretrained(name, **{"dtype": torch.float32, **kwargs})
         model = getattr(loaded, loaded.base_model_prefix, loaded)
-        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer, remember)
+        return cls(model.to(device), tokenizer, remember)
 
     # What comes out follows from what goes in; where that is known at run time only, it is Any.
 
