@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from .late import nothing_to_collect
+from .lazy_imports import pause_gc
 
-with nothing_to_collect():
+with pause_gc():
     from .model.fast_native_elmo import set_native
     from .model.hub_elmo import register_auto_classes
     from .model.pipeline_elmo import register_pipelines

@@ -14,8 +14,8 @@ import torch
 
 from elmo_hf.embedding.parts import put_in_place
 
+from .layer_reader import LayerReader, unit_vectors
 from .similarity import chosen_layer
-from .vectors import LayerReader, unit_vectors
 
 VERSION = 1
 SENTENCES_A_STEP = 2048

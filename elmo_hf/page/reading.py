@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from elmo_hf.analysis import LayerReader, Surprise, surprise
+from elmo_hf.analysis import LayerReader, WordSurprisal, word_surprisal
+from elmo_hf.analysis.layer_reader import cosines, unit_vectors
+from elmo_hf.analysis.nearest_neighbours import neighbours
 from elmo_hf.analysis.neighbour_index import NeighbourIndex, nearest
-from elmo_hf.analysis.neighbours import neighbours
-from elmo_hf.analysis.vectors import cosines, unit_vectors
 from elmo_hf.bundled import find_model, sentences
 from elmo_hf.language_model.scorer import ElmoScorer, Prediction
 
@@ -91,12 +91,12 @@ class PageModel:
                 raise PageError(f"A sentence has {len(words)} words; accepted are up to {MOST_WORDS}.")
         return split
 
-    def surprise(self, split: list[list[str]]) -> list[Surprise] | None:
+    def surprisal(self, split: list[list[str]]) -> list[WordSurprisal] | None:
         """How expected the words are, if the model can say."""
         if self.scorer is None:
             return None
         with self._lock:
-            return list(surprise(self.scorer, split))
+            return list(word_surprisal(self.scorer, split))
 
     def look_at(self, split: list[list[str]], number: int, place: int) -> WordView:
         """Everything about one word."""

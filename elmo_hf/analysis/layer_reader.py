@@ -90,7 +90,7 @@ def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
     ```python
     >>> import numpy as np
-    >>> from elmo_hf.analysis.vectors import cosines
+    >>> from elmo_hf.analysis.layer_reader import cosines
     >>> cosines(np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[2.0, 2.0], [3.0, -3.0]])).round(6).tolist()
     [[1.0, 0.0], [0.0, 0.0]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Finding:
+class AnalysisResult:
     """The result of an analysis: `print(finding)` is a table, `to_dict()` holds every number, `plot(path)` draws."""
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
@@ -38,7 +38,7 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     Example:
 
     ```python
-    >>> from elmo_hf.analysis.findings import text_table
+    >>> from elmo_hf.analysis.results import text_table
     >>> print(text_table(["word", "bits"], [["cats", 7.25], ["purr", 11]]))
     word   bits
     cats   7.25
@@ -71,7 +71,7 @@ def layer_names(number: int) -> list[str]:
     Example:
 
     ```python
-    >>> from elmo_hf.analysis.findings import layer_names
+    >>> from elmo_hf.analysis.results import layer_names
     >>> layer_names(3)
     ['layer 0', 'layer 1', 'layer 2']
 

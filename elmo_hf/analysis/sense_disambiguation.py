@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .findings import Finding, layer_names
+from .layer_reader import LayerReader, unit_vectors
+from .results import AnalysisResult, layer_names
 from .sense_files import SenseData, SenseInstance
-from .vectors import LayerReader, unit_vectors
 
 NEAREST, CENTROID = "nearest", "centroid"
 FIRST_SENSE, FREQUENT = "first sense", "most frequent"
@@ -41,7 +41,7 @@ class SenseScore:
 
 
 @dataclass
-class Senses(Finding):
+class Senses(AnalysisResult):
     """How well senses are told apart.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 
 from elmo_hf.embedding.parts import put_in_place
 
-from .findings import Finding
+from .results import AnalysisResult
 
 NO_ELMO = "none"
 SIZE = re.compile(r"\d+|\d+(\.\d+)?%")
@@ -46,7 +46,7 @@ class EfficiencyRun:
 
 
 @dataclass
-class Efficiency(Finding):
+class Efficiency(AnalysisResult):
     """Scores by the size of the training data.
 
     Args:
@@ -111,7 +111,7 @@ def place_name(place: str) -> str:
     Example:
 
     ```python
-    >>> from elmo_hf.analysis.efficiency import place_name
+    >>> from elmo_hf.analysis.sample_efficiency import place_name
     >>> place_name("none"), place_name("input")
     ('no ELMo', 'ELMo input')
 
@@ -205,7 +205,7 @@ def checked_sizes(sizes: Sequence[str | int]) -> list[str]:
     Example:
 
     ```python
-    >>> from elmo_hf.analysis.efficiency import checked_sizes
+    >>> from elmo_hf.analysis.sample_efficiency import checked_sizes
     >>> checked_sizes([100, "2.5%"])
     ['100', '2.5%']
 

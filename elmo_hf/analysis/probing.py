@@ -1,7 +1,7 @@
 """Linear probes: what one linear layer reads off each layer, off their average, and off a learned mix."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_hf.text.conll import read_conll, read_conllu
-from elmo_hf.text.files import numbered_lines
+from elmo_hf import read_conll, read_conllu, read_word_vectors
 
-from .findings import Finding, layer_names, text_table
-from .vectors import LayerReader
+from .layer_reader import LayerReader
+from .results import AnalysisResult, layer_names, text_table
 
 AVERAGE, MIX, WORD_VECTORS = "average", "learned mix", "word vectors"
 IGNORED = -100
@@ -39,7 +38,7 @@ class ProbeResult:
 
 
 @dataclass
-class Probe(Finding):
+class Probe(AnalysisResult):
     """The probes of all layers.
 
     Args:
@@ -100,34 +99,6 @@ def read_labelled(path: str | os.PathLike, column: str) -> tuple[list[list[str]]
         ) from None
     data = read_conll(path, {"tokens": 0, "labels": number})
     return data["tokens"][:], data["labels"][:]
-
-
-def read_word_vectors(path: str | os.PathLike, words: Iterable[str]) -> dict[str, np.ndarray]:
-    """Of a file with a word and its numbers a line (GloVe, word2vec's text) the vectors of the words asked for.
-
-    A word that is not there as written is looked for in small letters.
-    """
-    asked: dict[str, list[str]] = {}
-    for word in set(words):
-        asked.setdefault(word, []).append(word)
-        if word.lower() != word:
-            asked.setdefault(word.lower(), []).append(word)
-    found: dict[str, np.ndarray] = {}
-    size = None
-    for number, line in numbered_lines(path):
-        word, *values = line.rstrip("\r\n").split(" ")
-        if number == 1 and len(values) == 1:
-            continue  # word2vec begins with how many there are
-        size = size or len(values)
-        if len(values) != size:
-            raise ValueError(f"{path}, line {number}: {len(values)} numbers after the word; accepted are {size}.")
-        for wanted in asked.get(word, ()):
-            if word == wanted or wanted not in found:
-                found[wanted] = np.array(values, np.float32)
-    if size is None:
-        raise ValueError(f"{path} holds no vectors; accepted is a word and its numbers a line, between spaces.")
-    found[""] = np.zeros(size, np.float32)  # of every other word
-    return found
 
 
 def probe(
@@ -209,10 +180,11 @@ def _vectors(reader: LayerReader, data: dict[str, Any], store: str | os.PathLike
 
 def _static(path: str | os.PathLike, data: dict[str, Any]) -> dict[str, torch.Tensor]:
     words = {name: [word for row in sentences for word in row] for name, (sentences, _) in data.items()}
-    table = read_word_vectors(path, (word for some in words.values() for word in some))
+    known, vectors = read_word_vectors(path, {word for some in words.values() for word in some})
+    rows = {word: row for row, word in enumerate(known, 1)}
+    table = torch.from_numpy(np.concatenate([np.zeros_like(vectors[:1]), vectors]))  # row 0: unknown words
     return {
-        name: torch.from_numpy(np.stack([table.get(word, table[""]) for word in some]))[None]
-        for name, some in words.items()
+        name: table[[rows.get(word, rows.get(word.lower(), 0)) for word in some]][None] for name, some in words.items()
     }
 
 

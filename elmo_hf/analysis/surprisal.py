@@ -1,4 +1,4 @@
-"""How expected each word of a text is from what stands left of it, right of it, and on both sides."""
+"""Surprisal: how many bits each word takes given what stands left of it, right of it, and on both sides."""
 
 import html
 import math
@@ -14,7 +14,7 @@ from elmo_hf.language_model.probabilities import log_probabilities
 from elmo_hf.language_model.scorer import ElmoScorer
 from elmo_hf.model.word_rows_elmo import UNK
 
-from .findings import Finding
+from .results import AnalysisResult
 
 # Light to dark; black is legible on the first four, white on the last two. Told apart without seeing colours.
 SHADES = ((255, 255, 255), (254, 237, 200), (253, 208, 140), (252, 165, 85), (190, 75, 10), (110, 35, 0))
@@ -22,7 +22,7 @@ BITS_OF_SHADES = (4, 7, 10, 13, 16)
 
 
 @dataclass
-class Surprise(Finding):
+class WordSurprisal(AnalysisResult):
     """The words of one sentence and how many bits each takes: minus the binary logarithm of its probability.
 
     Args:
@@ -86,28 +86,28 @@ class Surprise(Finding):
         plots.word_strips(path, self.words, self.sides, "bits")
 
 
-def surprise(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]]) -> Iterator[Surprise]:
+def word_surprisal(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]]) -> Iterator[WordSurprisal]:
     """How expected each word is, for any number of sentences, strings or lists of words, in their order.
 
     Example:
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer
-    >>> from elmo_hf.analysis import surprise
+    >>> from elmo_hf.analysis import word_surprisal
     >>> words = ["<S>", "</S>", "<UNK>", "cats", "sleep"]
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
     >>> scorer = ElmoScorer(ElmoForPreTraining(config), ElmoTokenizer(word_vocabulary=words))
-    >>> found = list(surprise(scorer, ["cats purr"]))[0]
+    >>> found = list(word_surprisal(scorer, ["cats purr"]))[0]
     >>> found.words, found.both.shape, found.unknown.tolist()
     (['cats', 'purr'], (2,), [False, True])
 
     ```
     """
     for ahead in scorer.ahead(sentences):
-        yield from _surprise(scorer, ahead)
+        yield from _surprisal_of_batch(scorer, ahead)
 
 
-def _surprise(scorer: ElmoScorer, sentences: list[list[str]]) -> list[Surprise]:
+def _surprisal_of_batch(scorer: ElmoScorer, sentences: list[list[str]]) -> list[WordSurprisal]:
     found: list[Any] = [None] * len(sentences)
     line_of_unknown = scorer.tokenizer.word_lines[UNK]
     for numbers, lines, _, tops in scorer.read(sentences):
@@ -118,7 +118,7 @@ def _surprise(scorer: ElmoScorer, sentences: list[list[str]]) -> list[Surprise]:
             tops_beside = [top[row, start : start + count] for top, start in zip(tops, (0, 2), strict=False)]
             bits = -log_probabilities(scorer.model, tops_beside, words).cpu().numpy() / math.log(2)
             both, left, right = bits.T if len(tops) == 2 else (None, bits[:, 0], None)
-            found[number] = Surprise(sentences[number], left, right, both, (words == line_of_unknown).numpy())
+            found[number] = WordSurprisal(sentences[number], left, right, both, (words == line_of_unknown).numpy())
     return found
 
 
@@ -135,14 +135,14 @@ def _is_dark(shade: int) -> bool:
 
 
 @dataclass
-class SurpriseOfText(Finding):
+class TextSurprisal(AnalysisResult):
     """The sentences of a text: on a terminal in colours, and as a page of HTML.
 
     Args:
-        sentences: what `surprise` gives.
+        sentences: what `word_surprisal` gives.
     """
 
-    sentences: list[Surprise]
+    sentences: list[WordSurprisal]
 
     def __str__(self) -> str:
         # Colours are for people: not in files, and not where they were asked to stay away.
@@ -164,7 +164,7 @@ class SurpriseOfText(Finding):
         keys = [f"up to {bits} bits" for bits in BITS_OF_SHADES] + ["more"]
         return " ".join(f'<span style="{_style(shade)}">{key}</span>' for shade, key in enumerate(keys))
 
-    def to_html(self, title: str = "Surprise") -> str:
+    def to_html(self, title: str = "Surprisal") -> str:
         """A page of sentences, and what their colours mean."""
         legend = self.legend()
         body = "\n".join(one.to_html() for one in self.sentences)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_hf.analysis import SenseData, SenseInstance, read_senses, senses
-from elmo_hf.analysis.senses import _f1
+from elmo_hf.analysis.sense_disambiguation import _f1
 
 DATA = """<corpus><text id="d000"><sentence id="d000.s000"><wf lemma="the" pos="DET">The</wf>
 <instance id="set1.d000.s000.t000" lemma="Rome" pos="NOUN">city of Rome</instance></sentence>

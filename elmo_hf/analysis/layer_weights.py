@@ -11,11 +11,11 @@ from transformers import AutoConfig
 
 import elmo_hf
 
-from .findings import Finding, layer_names
+from .results import AnalysisResult, layer_names
 
 
 @dataclass
-class MixWeights(Finding):
+class MixWeights(AnalysisResult):
     """The mixes of one model or of several.
 
     Args:

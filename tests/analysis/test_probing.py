@@ -10,7 +10,7 @@ from small_models import small
 from elmo_hf import ElmoModel
 from elmo_hf.analysis import LayerReader, probe
 from elmo_hf.analysis import probe as probe_function
-from elmo_hf.analysis.probe import _label_scores, read_word_vectors
+from elmo_hf.analysis.probing import _label_scores, _static
 
 RANDOM = np.random.default_rng(0)
 
@@ -58,14 +58,11 @@ def test_labels_that_training_does_not_have_count_as_wrong(reader):
     assert found.results[0].accuracy == {"dev": accuracy_score([0, 1], [0, 1]), "test": 0.5}
 
 
-def test_word_vectors_are_found_in_small_letters(tmp_path):
+def test_word_vectors_are_looked_up_in_lower_case_too(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("3 2\nthe 1 2\nrome 3 4\nRome 5 6\n")
-    found = read_word_vectors(path, ["The", "Rome", "unheard"])
-    assert {word: values.tolist() for word, values in found.items()} == {"The": [1, 2], "Rome": [5, 6], "": [0, 0]}
-    path.write_text("the 1 2\nrome 3\n")
-    with pytest.raises(ValueError, match="line 2: 1 numbers after the word; accepted are 2"):
-        read_word_vectors(path, ["the"])
+    found = _static(path, {"train": ([["The", "Rome"], ["unknown"]], [])})
+    assert found["train"].tolist() == [[[1, 2], [5, 6], [0, 0]]]
 
 
 def test_the_verb(command, small_model, tokenizer, tmp_path):

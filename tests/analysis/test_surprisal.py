@@ -9,7 +9,7 @@ import torch
 from small_models import small
 
 from elmo_hf import ElmoForPreTraining, ElmoScorer, ElmoTokenizer
-from elmo_hf.analysis import surprise
+from elmo_hf.analysis import word_surprisal
 
 SENTENCES = ["The cat sat on the mat .", "I unheardof <b>apples</b> !", "a"]
 
@@ -20,7 +20,7 @@ def scorer(lm_folder):
 
 
 def test_left_and_right_are_what_the_scorer_says(scorer):
-    for found, score in zip(surprise(scorer, SENTENCES), scorer.score(SENTENCES), strict=True):
+    for found, score in zip(word_surprisal(scorer, SENTENCES), scorer.score(SENTENCES), strict=True):
         assert found.words == score.tokens[1:-1]
         assert np.allclose(found.left, -score.forward[1:-1] / np.log(2), atol=1e-5)
         assert np.allclose(found.right, -score.backward[1:-1] / np.log(2), atol=1e-5)
@@ -28,7 +28,7 @@ def test_left_and_right_are_what_the_scorer_says(scorer):
 
 
 def test_both_is_the_product_of_both_normalised_over_the_vocabulary(scorer):
-    found = list(surprise(scorer, SENTENCES[:1]))[0]
+    found = list(word_surprisal(scorer, SENTENCES[:1]))[0]
     batch = scorer.tokenizer(SENTENCES[:1], return_lm_labels=True, return_tensors="pt")
     with torch.no_grad():
         top = scorer.model.elmo(batch["input_ids"], output_hidden_states=True).hidden_states[-1][0]
@@ -43,7 +43,7 @@ def test_a_model_that_only_reads_forward_has_one_side():
     words = ["<S>", "</S>", "<UNK>", "cats", "sleep"]
     model = small(ElmoForPreTraining, bidirectional=False, vocab_size=len(words))
     scorer = ElmoScorer(model, ElmoTokenizer(word_vocabulary=words))
-    found = list(surprise(scorer, ["cats sleep", ["sleep"]]))
+    found = list(word_surprisal(scorer, ["cats sleep", ["sleep"]]))
     assert [list(one.sides) for one in found] == [["left"], ["left"]]
     for one, score in zip(found, scorer.score(["cats sleep", "sleep"]), strict=True):
         assert np.allclose(one.shown, -score.forward[1:-1] / np.log(2), atol=1e-5)
@@ -71,7 +71,7 @@ def test_the_verb(command, lm_folder, tmp_path):
 
 
 def test_colours_grow_darker(scorer):
-    found = list(surprise(scorer, SENTENCES[:1]))[0]
+    found = list(word_surprisal(scorer, SENTENCES[:1]))[0]
     found.both = np.array([0.5, 5, 8, 11, 14, 17, 40])
     painted = re.findall(r"48;2;(\d+);(\d+);(\d+)m", found.coloured())
     light = [sum(map(int, colour)) for colour in painted]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .findings import Finding, text_table
+from .layer_reader import LayerReader
 from .neighbour_index import NeighbourIndex
+from .results import AnalysisResult, text_table
 from .similarity import check_position, find_word, in_context
-from .vectors import LayerReader
 
 # Looked at for each neighbour that is wanted: sentences come more than once in a corpus, and a sentence may hold
 # several of the nearest words.
@@ -30,7 +30,7 @@ class Neighbour:
 
 
 @dataclass
-class Neighbours(Finding):
+class Neighbours(AnalysisResult):
     """The neighbours of one word.
 
     Args:
