@@ -3,7 +3,7 @@
 import os
 import signal
 
-from elmo_hf.embedding import corpus, making, parts
+from elmo_hf.embedding import corpus, making
 
 
 def killed(run, moment, number):
@@ -54,7 +54,7 @@ def _prepare(moment, number):
         write(*arguments)
 
     if moment == "renaming":
-        parts.os.replace = killed_before_rename
+        os.replace = killed_before_rename
     elif moment in ("writing", "between"):
         making.PartMaker.make = killed_around
     elif moment == "state":

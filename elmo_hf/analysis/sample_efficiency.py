@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_hf.embedding.parts import put_in_place
+from elmo_hf.atomic_files import write_text_atomically
 
 from .results import AnalysisResult
 
@@ -294,5 +294,4 @@ def _read_result(recipe: str, path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, value: Any):
-    text = json.dumps(value, indent=1) + "\n"
-    put_in_place(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text_atomically(path, json.dumps(value, indent=1) + "\n")

@@ -8,6 +8,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from elmo_hf.atomic_files import remove_leftovers
+
 from .embedder import BATCH_TOKENS, ElmoEmbedder
 from .making import (
     MOST_PROCESSES,
@@ -20,7 +22,7 @@ from .making import (
     remove_states,
 )
 from .outcome import Outcome
-from .parts import BrokenPart, part_name, remove_leftovers
+from .parts import BrokenPart, part_name
 from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_parts, read_settings, write_settings
 from .wanted import Wanted
 from .windows import RISING_PARTS, WINDOW_CHARACTERS, WINDOW_SENTENCES, Sentence, Window, windows

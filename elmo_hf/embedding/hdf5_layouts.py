@@ -17,8 +17,10 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_hf.atomic_files import write_atomically
+
 from .outcome import Outcome
-from .parts import BrokenPart, put_in_place
+from .parts import BrokenPart
 from .store import EmbeddingStore, PartStore, check_settings
 from .windows import Window
 
@@ -29,7 +31,7 @@ NUMBERS = "sentence_to_index"
 def write_file(folder: Path, output: Path):
     """Writes the file from a finished store, puts it in place, and takes the store away."""
     store = PartStore(folder)
-    put_in_place(output, lambda path: _write(path, store))
+    write_atomically(output, lambda path: _write(path, store))
     shutil.rmtree(folder)
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from elmo_hf.atomic_files import write_atomically
+
 from .embedder import ElmoEmbedder
-from .parts import Part, part_name, put_in_place
+from .parts import Part, part_name
 from .safetensors_parts import save_tensors
 from .store import FORMATS, store_name
 from .wanted import Wanted
@@ -112,7 +114,7 @@ class PartMaker:
         }
         part = Part(notes, words, texts, vectors)
         path = self.folder / part_name(window.number, self.format.ending)
-        put_in_place(path, lambda temporary: self.format.write(temporary, part))
+        write_atomically(path, lambda temporary: self.format.write(temporary, part))
         if settings["stateful"] and window.number:
             self._state_file(window.number - 1).unlink(missing_ok=True)
         return Made(window.number, len(words), count)
@@ -127,7 +129,7 @@ class PartMaker:
         vectors, states = self.embedder.read_in_order(words, self.wanted, self.settings["batch_size"], states)
         flat = {f"{kind}.{layer}": x for layer, pair in enumerate(states) for kind, x in zip("hc", pair, strict=True)}
         flat = {name: x.cpu().contiguous() for name, x in flat.items()}
-        put_in_place(self._state_file(number), lambda path: save_tensors(flat, path))
+        write_atomically(self._state_file(number), lambda path: save_tensors(flat, path))
         return vectors
 
     def _load_states(self, number: int) -> Any:

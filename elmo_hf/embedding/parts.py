@@ -1,8 +1,6 @@
 """Parts of a store: what is in one, how it gets into its place whole or not at all, and the formats that hold it."""
 
 import json
-import os
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,34 +68,6 @@ class BrokenPart(ValueError):
 
 def part_name(number: int, ending: str) -> str:
     return f"part-{number:06d}{ending}"
-
-
-def put_in_place(path: Path, write: Callable[[Path], None]):
-    """Has a file written under a temporary name and renames it: whoever looks finds all of it or nothing."""
-    # Another process may be at the same file (a task that was given up, but is not dead): each has its own name.
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
-    try:
-        # Some libraries write files that nobody else may read: the rights are to be those of any new file.
-        temporary.touch()
-        rights = temporary.stat().st_mode
-        write(temporary)
-        os.chmod(temporary, rights)
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except FileNotFoundError:
-        # The same command, started twice: the other one has put the file in place, and taken this for a leftover.
-        if not path.exists():
-            raise
-    finally:
-        temporary.unlink(missing_ok=True)
-    remove_leftovers(path)
-
-
-def remove_leftovers(path: Path):
-    """Takes away what killed processes had begun to write in the place of a file that is there now."""
-    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
-        leftover.unlink(missing_ok=True)
 
 
 def read_notes(text: str | bytes | None, path: Path) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from typing import Any, overload
 
 import numpy as np
 
+from elmo_hf.atomic_files import write_text_atomically
+
 from .parquet_parts import PARQUET
-from .parts import REMEDY, BrokenPart, Format, PartReader, part_name, put_in_place, starts_of
+from .parts import REMEDY, BrokenPart, Format, PartReader, part_name, starts_of
 from .safetensors_parts import SAFETENSORS
 from .wanted import Wanted
 
@@ -167,7 +169,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def write_settings(folder: Path, settings: dict[str, Any]):
     text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
-    put_in_place(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text_atomically(folder / SETTINGS, text)
 
 
 def begin_store(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:

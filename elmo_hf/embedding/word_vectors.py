@@ -11,13 +11,13 @@ import h5py
 import numpy as np
 import torch
 
+from elmo_hf.atomic_files import write_atomically
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK, read_word_vocabulary
 
 from .embedder import ElmoEmbedder
-from .parts import put_in_place
 from .windows import Sentence
 
 # The originals' name of the table of token vectors.
@@ -123,7 +123,7 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
                 # Nine digits give back the same float32.
                 file.write(f"{word} {' '.join(f'{value:.9g}' for value in vector.tolist())}\n")
 
-    put_in_place(Path(path), write)
+    write_atomically(path, write)
 
 
 def write_token_vectors(path: str | os.PathLike, embedder: ElmoEmbedder, words: Sequence[str] | str | os.PathLike):
@@ -144,7 +144,7 @@ def write_token_vectors(path: str | os.PathLike, embedder: ElmoEmbedder, words: 
         with h5py.File(place, "w") as file:
             file[TABLE] = vectors
 
-    put_in_place(Path(path), write)
+    write_atomically(path, write)
 
 
 def model_of_token_vectors(

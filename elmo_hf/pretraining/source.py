@@ -1,14 +1,14 @@
 """The text of a run: found, looked at before anything is read, read once, and kept as numbers."""
 
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from elmo_hf.atomic_files import atomic_folder
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.pretraining.corpus import Corpus, lines_of_dataset
+from elmo_hf.pretraining.corpus import Corpus, lines_of_dataset, write_corpus
 from elmo_hf.pretraining.settings import Settings
 from elmo_hf.text.files import find_files
 from elmo_hf.text.lines import read_lines
@@ -46,17 +46,14 @@ def text_of_run(
         except ValueError as error:
             say(f"{error} It is made again.")
     say("reading the text ...")
-    # The same text may have come in other files: the fingerprint will tell.
-    new = folder.with_name(f"{folder.name}-new-{os.getpid()}")
-    corpus = Corpus.write(_lines(settings), new, tokenizer, hold_out=not settings.held_out, source=source)
-    if expected not in (None, corpus.fingerprint):
-        shutil.rmtree(new)
-        raise ValueError(
-            "The text is another one than the run was begun with; accepted is the same text for --resume, or a new "
-            "--output-dir for a new run."
-        )
-    shutil.rmtree(folder, ignore_errors=True)
-    new.rename(folder)
+    with atomic_folder(folder, replace=True) as place:
+        # The same text may be in other files now: the fingerprint tells.
+        fingerprint = write_corpus(_lines(settings), place, tokenizer, not settings.held_out, source)
+        if expected not in (None, fingerprint):
+            raise ValueError(
+                "The text differs from the one that the run was begun with. Expected the same text for --resume, or a "
+                "new --output-dir for a new run."
+            )
     return Corpus(folder)
 
 

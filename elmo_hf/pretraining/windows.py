@@ -5,7 +5,6 @@ own.
 """
 
 import math
-import uuid
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_hf.atomic_files import write_atomically, write_manifest
 from elmo_hf.language_model.streams import Packer, Segment
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import UNK
 from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
-from elmo_hf.pretraining.manifest import write_manifest
 
 SENTENCES_AT_ONCE = 4096
 # States of the packer that are kept: the loader reads ahead of the step that a checkpoint is made at.
@@ -215,12 +214,14 @@ def _tables(corpus: Corpus, tokenizer: ElmoTokenizer) -> tuple[np.ndarray, np.nd
 
 def _write_rows(path: Path, words: list[str], tokenizer: ElmoTokenizer):
     shape = (len(MARKS) + len(words), tokenizer.max_characters_per_token)
-    unfinished = path.with_suffix(f".{uuid.uuid4().hex}")  # another machine may write the same
-    rows = np.lib.format.open_memmap(unfinished, "w+", np.int16, shape)
-    rows[: len(MARKS)] = tokenizer.word_table([])
-    for start in range(0, len(words), SENTENCES_AT_ONCE):
-        some = words[start : start + SENTENCES_AT_ONCE]
-        rows[len(MARKS) + start :][: len(some)] = tokenizer.word_table(some)[len(MARKS) :]
-    rows.flush()
-    unfinished.replace(path)
+
+    def write(temporary: Path):
+        rows = np.lib.format.open_memmap(temporary, "w+", np.int16, shape)
+        rows[: len(MARKS)] = tokenizer.word_table([])
+        for start in range(0, len(words), SENTENCES_AT_ONCE):
+            some = words[start : start + SENTENCES_AT_ONCE]
+            rows[len(MARKS) + start :][: len(some)] = tokenizer.word_table(some)[len(MARKS) :]
+        rows.flush()
+
+    write_atomically(path, write)
     write_manifest(path.parent, [path.name])

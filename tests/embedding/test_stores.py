@@ -21,10 +21,11 @@ from elmo_hf import (
     ElmoModel,
     ElmoTokenizer,
     SentenceSource,
+    atomic_files,
     embed_corpus,
     open_store,
 )
-from elmo_hf.embedding import corpus, parts, safetensors_parts
+from elmo_hf.embedding import corpus, safetensors_parts
 from elmo_hf.embedding.making import PartMaker
 from elmo_hf.model.dictionary_rows_elmo import ElmoDictionary
 
@@ -267,13 +268,13 @@ def test_the_same_part_made_by_two_commands(tmp_path):
 
     def write_while_another_does(path):
         path.write_bytes(b"whole")
-        parts.put_in_place(part, lambda other: other.write_bytes(b"whole"))
+        atomic_files.write_atomically(part, lambda other: other.write_bytes(b"whole"))
 
-    parts.put_in_place(part, write_while_another_does)
+    atomic_files.write_atomically(part, write_while_another_does)
     assert contents(tmp_path) == {part.name: b"whole"}
     part.unlink()
     with pytest.raises(FileNotFoundError):
-        parts.put_in_place(part, lambda path: path.unlink())
+        atomic_files.write_atomically(part, lambda path: path.unlink())
 
 
 def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypatch):
@@ -284,7 +285,7 @@ def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
         fsync(handle)
 
-    monkeypatch.setattr(parts.os, "fsync", full)
+    monkeypatch.setattr(atomic_files.os, "fsync", full)
     with pytest.raises(OSError) as error:
         embed_corpus(embedder, sentences, tmp_path / "store", **SMALL)
     assert "with more room the same command goes on" in str(corpus.explain(error.value, tmp_path / "store"))
