@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from elmo_hf.atomic_files import write_atomically
+from elmo_hf.vector_settings import vector_settings
 
 from .embedder import ElmoEmbedder
 from .parts import Part, part_name
@@ -19,29 +20,6 @@ from .safetensors_parts import save_tensors
 from .store import FORMATS, store_name
 from .wanted import Wanted
 from .windows import Window
-
-# What of a config changes a vector.
-COMPUTED = (
-    "character_vocab_size",
-    "character_embedding_dim",
-    "character_cnn_filters",
-    "character_cnn_activation",
-    "num_highway_layers",
-    "max_characters_per_token",
-    "projection_size",
-    "cell_size",
-    "num_hidden_layers",
-    "cell_clip",
-    "projection_clip",
-    "use_skip_connections",
-    "bidirectional",
-    "word_input",
-    "vocab_size",
-    "mix",
-    "mix_layer_norm",
-    "int8_weights",
-)
-
 
 # Each process has a model of its own: more than these are made only if asked for.
 MOST_PROCESSES = 4
@@ -171,7 +149,8 @@ class threads_at_work:
 def fingerprint(embedder: ElmoEmbedder) -> str:
     """Tells models apart whose vectors would differ: a digest of weights, of the config, and of how words are cut."""
     model, tokenizer = embedder.model, embedder.tokenizer
-    settings = {name: getattr(model.config, name, None) for name in COMPUTED}
+    settings = vector_settings(model.config)
+    del settings["dictionary"]  # the tokenizer's says more
     vocabulary = tokenizer.word_vocabulary if model.config.word_input else None
     facts = [settings, tokenizer.word_truncation, vocabulary]
     if tokenizer.dictionary is not None:  # only then: stores that were begun without one go on
