@@ -12,7 +12,6 @@ from . import text as text
 from .bundled import bundled_model as bundled_model
 from .embedding import ElmoEmbedder as ElmoEmbedder
 from .embedding import EmbeddingStore as EmbeddingStore
-from .embedding import SentenceSource as SentenceSource
 from .embedding import embed as embed
 from .embedding import embed_corpus as embed_corpus
 from .embedding import open_store as open_store
@@ -48,10 +47,11 @@ from .model.word_rows_elmo import byte_rows as byte_rows
 from .model.word_rows_elmo import read_word_vocabulary as read_word_vocabulary
 from .text.conll import read_conll as read_conll
 from .text.conll import read_conllu as read_conllu
+from .text.inputs import SentenceSource as SentenceSource
+from .text.inputs import read_lines as read_lines
 from .text.labels import align_labels as align_labels
 from .text.labels import encode_words as encode_words
 from .text.labels import label_names as label_names
-from .text.lines import read_lines as read_lines
 from .text.metrics import entity_metrics as entity_metrics
 from .text.word_vectors import read_word_vectors as read_word_vectors
 from .version import __version__ as __version__

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,12 @@ def lazy_imports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
     modules: dict[str, str] = {}
     subpackages: list[str] = []
     for node in ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
+        if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
             if node.module is None:
                 subpackages += names
             else:
-                modules |= dict.fromkeys(names, f"{package}.{node.module}")
+                modules |= dict.fromkeys(names, resolve_name("." * node.level + node.module, package))
 
     def get(name: str) -> Any:
         if name in subpackages:

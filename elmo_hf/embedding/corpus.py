@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_hf.atomic_files import remove_leftovers
+from elmo_hf.text.inputs import Sentence
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
 from .making import (
@@ -25,7 +26,7 @@ from .outcome import Outcome
 from .parts import BrokenPart, part_name
 from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_parts, read_settings, write_settings
 from .wanted import Wanted
-from .windows import RISING_PARTS, WINDOW_CHARACTERS, WINDOW_SENTENCES, Sentence, Window, windows
+from .windows import RISING_PARTS, WINDOW_CHARACTERS, WINDOW_SENTENCES, Window, windows
 
 FORMAT_VERSION = 1
 # One file of HDF5, written from finished parts.

@@ -15,9 +15,10 @@ from elmo_hf.model.language_modeling_elmo import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import BOS, EOS
+from elmo_hf.text.inputs import Sentence
 
 from .wanted import Wanted
-from .windows import Sentence, windows
+from .windows import windows
 
 # Tokens of one batch, <S> and </S> included.
 BATCH_TOKENS = 4096

@@ -4,11 +4,11 @@ Where a window ends follows from the sentences alone, so that whoever reads the 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-Sentence = str | Sequence[str]
+from elmo_hf.text.inputs import Sentence
 
 # What is read ahead, and what one part of a store holds, at most (but for a single longer sentence).
 WINDOW_SENTENCES = 1000

@@ -16,9 +16,9 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.model.word_rows_elmo import BOS, EOS, UNK, read_word_vocabulary
+from elmo_hf.text.inputs import Sentence
 
 from .embedder import ElmoEmbedder
-from .windows import Sentence
 
 # The originals' name of the table of token vectors.
 TABLE = "embedding"

@@ -1,8 +1,8 @@
 """The public names of the package: the list that type checkers and `lazy_imports` read."""
 
+from ..text.inputs import lines_of_dataset as lines_of_dataset
 from .checkpoints import newest_checkpoint as newest_checkpoint
 from .corpus import Corpus as Corpus
-from .corpus import lines_of_dataset as lines_of_dataset
 from .run import pretrain as pretrain
 from .settings import Settings as Settings
 from .starting import SIZES as SIZES

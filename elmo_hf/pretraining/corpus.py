@@ -188,23 +188,3 @@ def _counts(path: Path, size: int) -> np.ndarray:
     for start in range(0, len(tokens), TOKENS_AT_ONCE):
         counts += np.bincount(tokens[start : start + TOKENS_AT_ONCE], minlength=size)
     return counts
-
-
-def lines_of_dataset(dataset: Iterable[dict[str, Any]], column: str = "text") -> Iterator[str]:
-    """The lines of a dataset's column, streaming or not; a text of several lines gives each of them.
-
-    Example:
-
-    ```python
-    >>> from datasets import Dataset
-    >>> from elmo_hf.pretraining import lines_of_dataset
-    >>> list(lines_of_dataset(Dataset.from_dict({"text": ["One .\\nTwo .", "Three ."]})))
-    ['One .', 'Two .', 'Three .']
-
-    ```
-    """
-    for row in dataset:
-        if not isinstance(row.get(column), str):
-            found = ", ".join(map(repr, row))
-            raise ValueError(f"The dataset has no text in a column {column!r}; its columns are {found}.")
-        yield from row[column].splitlines()

@@ -45,7 +45,7 @@ from elmo_hf.pretraining.vocabulary import (
     unigram_perplexity,
 )
 from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.text.lines import read_lines
+from elmo_hf.text.inputs import read_lines
 
 Say = Callable[[str], Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from elmo_hf.atomic_files import atomic_folder
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
-from elmo_hf.pretraining.corpus import Corpus, lines_of_dataset, write_corpus
+from elmo_hf.pretraining.corpus import Corpus, write_corpus
 from elmo_hf.pretraining.settings import Settings
 from elmo_hf.text.files import find_files
-from elmo_hf.text.lines import read_lines
+from elmo_hf.text.inputs import lines_of_dataset, read_dataset, read_lines
 
 # A text of which this share of the sentences is the same when split by moses-en was tokenised in that way.
 ALIKE, SENTENCES_COMPARED = 0.9, 1000
@@ -59,15 +59,7 @@ def text_of_run(
 
 def _lines(settings: Settings) -> Iterator[str]:
     if settings.dataset is not None:
-        from datasets import load_dataset, load_from_disk
-
-        folder = Path(settings.dataset)
-        if (folder / "dataset_info.json").exists() or (folder / "dataset_dict.json").exists():
-            loaded = load_from_disk(settings.dataset)
-            loaded = loaded[settings.split] if isinstance(loaded, dict) else loaded
-        else:
-            loaded = load_dataset(settings.dataset, split=settings.split, streaming=True)
-        yield from lines_of_dataset(loaded, settings.column)
+        yield from lines_of_dataset(read_dataset(settings.dataset, settings.split), settings.column)
         return
     for path in find_files(settings.files):
         empty = True

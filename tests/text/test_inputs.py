@@ -65,7 +65,7 @@ def test_text_that_is_not_utf8(folder):
         list(read_lines(folder / "bad.txt.gz"))
     assert list(read_lines(folder / "bad.txt.gz", errors="replace")) == ["good", "ab\ufffdc", "good"]
     assert list(read_lines(folder / "bad.txt.gz", errors="ignore")) == ["good", "abc", "good"]
-    with pytest.raises(ValueError, match="`errors` is 'no'; accepted are 'strict', 'replace', 'ignore'"):
+    with pytest.raises(ValueError, match="Invalid `errors`: 'no'. Expected 'strict', 'replace' or 'ignore'"):
         list(read_lines(folder / "a.txt", errors="no"))
 
 
