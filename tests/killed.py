@@ -3,7 +3,7 @@
 import os
 import signal
 
-from elmo_hf.embedding import corpus, making
+from elmo_hf.embedding import corpus_embedder, shard_writer
 
 
 def killed(run, moment, number):
@@ -30,17 +30,22 @@ def _prepare(moment, number):
         if counts["seen"] == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    replace, make, save, write = os.replace, making.PartMaker.make, making.save_tensors, corpus.write_settings
+    replace, make, save, write = (
+        os.replace,
+        shard_writer.ShardWriter.write,
+        shard_writer.save_tensors,
+        corpus_embedder.write_settings,
+    )
 
     def killed_before_rename(source, target):
         if "part-" in os.fspath(target):
             die_in_time()
         replace(source, target)
 
-    def killed_around(maker, window):
+    def killed_around(writer, chunk):
         if moment == "writing":
             die_in_time()
-        made = make(maker, window)
+        made = make(writer, chunk)
         if moment == "between":
             die_in_time()
         return made
@@ -56,10 +61,10 @@ def _prepare(moment, number):
     if moment == "renaming":
         os.replace = killed_before_rename
     elif moment in ("writing", "between"):
-        making.PartMaker.make = killed_around
+        shard_writer.ShardWriter.write = killed_around
     elif moment == "state":
-        making.save_tensors = killed_after_state
+        shard_writer.save_tensors = killed_after_state
     elif moment == "totals":
-        corpus.write_settings = killed_before_totals
+        corpus_embedder.write_settings = killed_before_totals
     else:
         raise ValueError(moment)

@@ -5,7 +5,7 @@ import torch
 from small_models import small
 
 from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoModel, ElmoTokenizer
-from elmo_hf.embedding.making import fingerprint
+from elmo_hf.embedding.shard_writer import fingerprint
 from elmo_hf.vector_settings import LAYER_SETTINGS, MIX_SETTINGS, vector_settings
 
 # Of the language model's softmax, of training, of heads, and of what marks a position as a boundary.

@@ -78,7 +78,7 @@ class LayerReader:
                 store,
                 layers="all",
                 dtype="float16",
-                progress=lambda outcome: bar.update(outcome.sentences - bar.n),
+                progress=lambda summary: bar.update(summary.sentences - bar.n),
             )
         yield from open_store(store)
 

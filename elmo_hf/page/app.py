@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from .reading import MOST_CHARACTERS, MOST_SENTENCES, PageError, PageModels
+from .page_models import MOST_CHARACTERS, MOST_SENTENCES, PageError, PageModels
 from .rendering import STYLE, error_html, surprisal_html, view_html, words_html
 
 EXAMPLES = [

@@ -8,7 +8,7 @@ import numpy as np
 from elmo_hf.analysis import WordSurprisal
 from elmo_hf.analysis.surprisal import TextSurprisal
 
-from .reading import WordView
+from .page_models import WordView
 
 LONGEST_WORD = 30
 # From white to dark blue: black is legible on the light half, white on the dark one.

@@ -48,10 +48,10 @@ def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
     ```
     """
-    return look_for_checkpoints(folder)[0]
+    return find_checkpoints(folder)[0]
 
 
-def look_for_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
+def find_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
     """The newest whole checkpoint, and of each newer one why it is not."""
     skipped = []
     for path in _checkpoints(Path(folder))[::-1]:
@@ -72,7 +72,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=step_of)
 
 
-def take_checkpoint(unfinished: Path, folder: Path, keep: int | None):
+def add_checkpoint(unfinished: Path, folder: Path, keep: int | None):
     """Puts a checkpoint that is written whole among the others of a run, and takes the oldest away."""
     write_manifest(unfinished)
     place = folder / unfinished.name

@@ -15,7 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from elmo_hf.atomic_files import write_text_atomically
-from elmo_hf.pretraining.rates import Rates
+from elmo_hf.pretraining.schedule import LearningRateSchedule
 
 
 class RunFolder:
@@ -84,12 +84,12 @@ class RunFolder:
         for left in self.path.glob(".*"):
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
-    # -- how many steps a time became
+    # -- the schedule of a run with a time limit
 
-    def read_rates(self, rates: Rates):
+    def read_schedule(self, schedule: LearningRateSchedule):
         """Fixes the number of steps as it was fixed before, if it was."""
         try:
-            rates.fix(*json.loads(self._rates.read_text(encoding="utf-8")))
+            schedule.fix(*json.loads(self._rates.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return
         except (ValueError, TypeError):
@@ -98,11 +98,11 @@ class RunFolder:
                 "a new --output-dir."
             ) from None
 
-    def write_rates(self, rates: Rates):
-        """At once and not with the next checkpoint: rates must not depend on when a run was killed."""
-        write_text_atomically(self._rates, json.dumps([rates.steps, rates.known_from]))
+    def write_schedule(self, schedule: LearningRateSchedule):
+        """At once and not with the next checkpoint: the schedule must not depend on when a run was killed."""
+        write_text_atomically(self._rates, json.dumps([schedule.steps, schedule.known_from]))
 
-    def forget_rates(self):
+    def forget_schedule(self):
         self._rates.unlink(missing_ok=True)
 
     # -- the model

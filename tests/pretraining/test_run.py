@@ -21,7 +21,7 @@ from elmo_hf import (
 )
 from elmo_hf.cli.pretrain import _wait_passively
 from elmo_hf.pretraining import Settings, pretrain
-from elmo_hf.pretraining.starting import with_words
+from elmo_hf.pretraining.model_initialization import with_words
 
 LINES = lines(60)
 DOMAIN = [line.replace("cat", "enzyme").replace("dog", "protein") for line in LINES]

@@ -6,13 +6,13 @@ from itertools import combinations, product
 import numpy as np
 
 from . import senses
-from .reading import Reader, cosines
 from .sense_test import Separation, separation
+from .whitespace_reader import WhitespaceReader, cosines
 
 SAME, OTHER = "#0072B2", "#D55E00"  # of Okabe and Ito: told apart by everybody
 
 
-def plot_senses(reader: Reader, path: str | os.PathLike):
+def plot_senses(reader: WhitespaceReader, path: str | os.PathLike):
     """Draws all words of the sense test, a panel for each layer.
 
     Args:
@@ -53,7 +53,7 @@ def mean_cosines(one: Separation) -> np.ndarray:
 
     ```python
     >>> import numpy as np
-    >>> from elmo_hf.bundled.picture import mean_cosines
+    >>> from elmo_hf.bundled.sense_plot import mean_cosines
     >>> from elmo_hf.bundled.sense_test import Separation
     >>> up, right = np.array([[[0.0, 1.0]], [[0.0, 2.0]]]), np.array([[[1.0, 0.0]], [[1.0, 0.0]]])
     >>> mean_cosines(Separation("bank", {"money": up, "river": right}, np.array([8]), 8)).tolist()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.language_model.streams import Packer
 from elmo_hf.pretraining import Corpus, TrainingWindows, build_vocabulary
-from elmo_hf.pretraining.windows import SentenceStream, permuted
+from elmo_hf.pretraining.training_windows import SentenceStream, permuted
 
 sentence_lists = st.lists(st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=9), min_size=1, max_size=30)
 

@@ -1,4 +1,4 @@
-"""The text of a run: found, looked at before anything is read, read once, and kept as numbers."""
+"""The corpus of a run: checks of its files, reading them once into a `Corpus`, and describing it."""
 
 import os
 import warnings
@@ -27,7 +27,7 @@ def check_files(settings: Settings):
             raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def text_of_run(
+def prepare_corpus(
     settings: Settings, folder: Path, tokenizer: ElmoTokenizer, expected: str | None, say: Callable[[str], Any]
 ) -> Corpus:
     """The corpus in `folder`, written if it is not there yet, or is another one, or is damaged.
@@ -70,7 +70,7 @@ def _lines(settings: Settings) -> Iterator[str]:
             warnings.warn(f"{path} holds no text.", stacklevel=2)
 
 
-def about_splitting(tokenizer: ElmoTokenizer, corpus: Corpus) -> str:
+def describe_splitting(tokenizer: ElmoTokenizer, corpus: Corpus) -> str:
     """How the model will split raw text, and whether another way would fit the corpus better."""
     said = f"raw text will be split by: {tokenizer.splitting} (words that are already split stay as they are)"
     if tokenizer.splitting != "whitespace":
@@ -96,7 +96,7 @@ def _without_gaps(words: list[str]) -> str:
     return " ".join(words).replace("' ", "'")
 
 
-def name_of_text(settings: Settings) -> str:
+def corpus_name(settings: Settings) -> str:
     """What the model card says the text is; of paths no more than the last name."""
     if settings.corpus_name is not None:
         return settings.corpus_name

@@ -1,4 +1,4 @@
-"""Parts of a store: what is in one, how it gets into its place whole or not at all, and the formats that hold it."""
+"""Shards of a store: their content, their file names `part-000000...`, and the formats that hold them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ REMEDY = "Remove the file, and the command that made the store makes it again."
 
 
 @dataclass(frozen=True)
-class Part:
-    """The vectors of a window of sentences.
+class Shard:
+    """The vectors of a chunk of sentences.
 
     Args:
         notes: which part of which store it is: `part`, `first` (sentence), `sentences`, `digest`, `store`.
@@ -32,7 +32,7 @@ class Part:
     vectors: list[torch.Tensor]
 
 
-class PartReader(Protocol):
+class ShardReader(Protocol):
     """An open part. Sentences are counted from the part's own first."""
 
     notes: dict[str, Any]
@@ -46,34 +46,34 @@ class PartReader(Protocol):
 
 
 @dataclass(frozen=True)
-class Format:
+class ShardFormat:
     """How parts are written and read: the end of their files' names, the types that they can hold."""
 
     name: str
     ending: str
     dtypes: tuple[str, ...]
-    write: Callable[[Path, Part], None]
-    read: Callable[[Path], PartReader]
+    write: Callable[[Path, Shard], None]
+    read: Callable[[Path], ShardReader]
 
 
-class BrokenPart(ValueError):
+class BrokenShard(ValueError):
     """A file that is no part, or not a whole one; the message names it."""
 
     @classmethod
-    def because(cls, what: str, error: Exception) -> "BrokenPart":
+    def because(cls, what: str, error: Exception) -> "BrokenShard":
         """What was found, the reason as a library gives it, and what to do."""
         reason = str(error).strip().rstrip(".")
         return cls(f"{what}: {reason}. {REMEDY}")
 
 
-def part_name(number: int, ending: str) -> str:
+def shard_name(number: int, ending: str) -> str:
     return f"part-{number:06d}{ending}"
 
 
 def read_notes(text: str | bytes | None, path: Path) -> dict[str, Any]:
-    """A part's own notes, or a BrokenPart that says it has none."""
+    """A part's own notes, or a BrokenShard that says it has none."""
     if text is None:
-        raise BrokenPart(f"{path} was not written as a part of a store of vectors (it has no {NOTES!r}).")
+        raise BrokenShard(f"{path} was not written as a part of a store of vectors (it has no {NOTES!r}).")
     return json.loads(text)
 
 

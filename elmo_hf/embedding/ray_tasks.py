@@ -1,7 +1,7 @@
-"""Parts made as tasks on Ray, by this machine or a cluster: one model for each worker, and whoever dies is replaced.
+"""Shards written by Ray tasks, on this machine or a cluster, with one model for each worker.
 
-A part is one task. A worker that is killed costs the part it was at, which Ray gives to another; a driver that is
-killed costs nothing that is in its place. All machines must see the folder of the store under the same path.
+A shard is one task. If a worker is killed, Ray gives its shard to another one; shards that are finished survive the
+death of the driver. All machines must see the folder of the store under the same path.
 """
 
 import itertools
@@ -10,19 +10,21 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .making import Made, MakerSpec, PartMaker
-from .windows import Window
+from .sentence_chunks import Chunk
+from .shard_writer import ShardWriter, WriterSpec, WrittenShard
 
 # Parts that are handed out ahead of time, for each processor of the cluster.
 AHEAD = 2
 # How often a part is given out again when its worker dies.
 RETRIES = 5
 
-_makers: dict[str, PartMaker] = {}
+_write_shards: dict[str, ShardWriter] = {}
 
 
-def make_on_ray(spec: MakerSpec, windows: Iterable[Window], address: str | None, threads: int) -> Iterator[Made]:
-    """Makes parts on Ray; they come as they get finished, in any order.
+def write_on_ray(
+    spec: WriterSpec, chunks: Iterable[Chunk], address: str | None, threads: int
+) -> Iterator[WrittenShard]:
+    """Writes shards as Ray tasks; yields them as they are finished, in any order.
 
     Args:
         address: of a running cluster, or `"auto"`; None starts Ray on this machine for as long as it takes.
@@ -43,17 +45,17 @@ def make_on_ray(spec: MakerSpec, windows: Iterable[Window], address: str | None,
         ray.init(address=address or "local", log_to_driver=False, **({} if address else local))
         try:
             task = ray.remote(num_cpus=threads, max_retries=RETRIES)(_make)
-            yield from _run(ray, task, ray.put(spec), iter(windows))
+            yield from _run(ray, task, ray.put(spec), iter(chunks))
         finally:
             ray.shutdown()
 
 
-def _run(ray: Any, task: Any, spec: Any, windows: Iterator[Window]) -> Iterator[Made]:
+def _run(ray: Any, task: Any, spec: Any, chunks: Iterator[Chunk]) -> Iterator[WrittenShard]:
     at_work: list[Any] = []
     # What a cluster has may change while it runs.
     while True:
         room = AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1) - len(at_work)
-        at_work += [task.remote(spec, window) for window in itertools.islice(windows, max(room, 0))]
+        at_work += [task.remote(spec, chunk) for chunk in itertools.islice(chunks, max(room, 0))]
         if not at_work:
             return
         done, at_work = ray.wait(at_work)
@@ -66,10 +68,10 @@ def _run(ray: Any, task: Any, spec: Any, windows: Iterator[Window]) -> Iterator[
             ) from None
 
 
-def _make(spec: MakerSpec, window: Window) -> Made:
+def _make(spec: WriterSpec, chunk: Chunk) -> WrittenShard:
     """A task; the model stays in the worker for the next one."""
     key = f"{spec.folder} {spec.model} {spec.settings['weights']}"
-    if key not in _makers:
-        _makers.clear()
-        _makers[key] = spec.load()
-    return _makers[key].make(window)
+    if key not in _write_shards:
+        _write_shards.clear()
+        _write_shards[key] = spec.load()
+    return _write_shards[key].write(chunk)

@@ -1,4 +1,4 @@
-"""What training starts from: a new model of some size, or a trained one with its vocabulary kept, extended or new."""
+"""Model initialization: a new model of some size, or a trained one with its vocabulary kept, extended or replaced."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""Sentences in runs that are worked on as one: a window of what is read ahead, which in a store is a part.
+"""Chunks of sentences: what is read ahead at a time, and what one shard of a store holds.
 
-Where a window ends follows from the sentences alone, so that whoever reads the same text finds the same windows.
+Where a chunk ends depends on the sentences only: everybody who reads the same text gets the same chunks.
 """
 
 import hashlib
@@ -11,16 +11,16 @@ from typing import Any
 from elmo_hf.text.inputs import Sentence
 
 # What is read ahead, and what one part of a store holds, at most (but for a single longer sentence).
-WINDOW_SENTENCES = 1000
-WINDOW_CHARACTERS = 2**16
+CHUNK_SENTENCES = 1000
+CHUNK_CHARACTERS = 2**16
 # So many parts of a store are smaller than the others, each larger than the one before: a short text is work for
 # several processes too.
-RISING_PARTS = 4
+SMALLER_CHUNKS = 4
 
 
 @dataclass(frozen=True)
-class Window:
-    """Sentences that follow each other: the window's number, that of its first sentence, and they themselves."""
+class Chunk:
+    """Sentences that follow each other: the chunk's number, that of its first sentence, and they themselves."""
 
     number: int
     first: int
@@ -37,26 +37,26 @@ class Window:
         return found.hexdigest()
 
 
-def windows(
+def chunks(
     sentences: Iterable[Sentence],
-    most_sentences: int = WINDOW_SENTENCES,
-    most_characters: int = WINDOW_CHARACTERS,
+    most_sentences: int = CHUNK_SENTENCES,
+    most_characters: int = CHUNK_CHARACTERS,
     together: int = 1,
     rising: int = 1,
-) -> Iterator[Window]:
-    """Cuts a stream of sentences into windows.
+) -> Iterator[Chunk]:
+    """Cuts a stream of sentences into chunks.
 
     Args:
-        most_sentences: a window ends with so many sentences,
+        most_sentences: a chunk ends with so many sentences,
         most_characters: or before the sentence whose characters would be too many.
-        together: sentences are taken in groups of so many, which no window divides.
-        rising: the first window has room for this part of most_characters, the second for twice as many, and so on.
+        together: sentences are taken in groups of so many, which no chunk divides.
+        rising: the first chunk has room for this part of most_characters, the second for twice as many, and so on.
 
     Example:
 
     ```python
-    >>> from elmo_hf.embedding.windows import windows
-    >>> [window.sentences for window in windows(["a b", "c", "d", "e"], most_sentences=2)]
+    >>> from elmo_hf.embedding.sentence_chunks import chunks
+    >>> [chunk.sentences for chunk in chunks(["a b", "c", "d", "e"], most_sentences=2)]
     [['a b', 'c'], ['d', 'e']]
 
     ```
@@ -66,12 +66,12 @@ def windows(
         size = sum(map(_characters, group))
         room = most_characters * min(number + 1, rising) // rising
         if held and (len(held) + len(group) > most_sentences or characters + size > room):
-            yield Window(number, first, held)
+            yield Chunk(number, first, held)
             number, first, held, characters = number + 1, first + len(held), [], 0
         held += group
         characters += size
     if held:
-        yield Window(number, first, held)
+        yield Chunk(number, first, held)
 
 
 def _groups(sentences: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:

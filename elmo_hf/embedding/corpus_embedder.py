@@ -1,4 +1,4 @@
-"""embed_corpus: any number of sentences into a store on disk; what was interrupted goes on where it was."""
+"""embed_corpus: writes the vectors of any number of sentences into a store; an interrupted run is resumed."""
 
 import errno
 import itertools
@@ -12,21 +12,21 @@ from elmo_hf.atomic_files import remove_leftovers
 from elmo_hf.text.inputs import Sentence
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
-from .making import (
-    MOST_PROCESSES,
-    Made,
-    MakerSpec,
-    PartMaker,
+from .output_spec import OutputSpec
+from .run_summary import RunSummary
+from .sentence_chunks import CHUNK_CHARACTERS, CHUNK_SENTENCES, SMALLER_CHUNKS, Chunk, chunks
+from .shard_writer import (
+    MAX_PROCESSES,
+    ShardWriter,
+    WriterSpec,
+    WrittenShard,
     fingerprint,
     load_embedder,
-    processors,
+    num_processors,
     remove_states,
 )
-from .outcome import Outcome
-from .parts import BrokenPart, part_name
-from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_parts, read_settings, write_settings
-from .wanted import Wanted
-from .windows import RISING_PARTS, WINDOW_CHARACTERS, WINDOW_SENTENCES, Window, windows
+from .shards import BrokenShard, shard_name
+from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_shards, read_settings, write_settings
 
 FORMAT_VERSION = 1
 # One file of HDF5, written from finished parts.
@@ -47,16 +47,16 @@ def embed_corpus(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
     stateful: bool = False,
-    part_sentences: int = WINDOW_SENTENCES,
-    part_characters: int = WINDOW_CHARACTERS,
+    part_sentences: int = CHUNK_SENTENCES,
+    part_characters: int = CHUNK_CHARACTERS,
     threads: int | None = None,
     processes: int | None = 1,
     shard: tuple[int, int] | None = None,
     ray: bool | str = False,
     device: str | None = None,
-    progress: Callable[[Outcome], Any] | None = None,
+    progress: Callable[[RunSummary], Any] | None = None,
     **arguments: Any,
-) -> Outcome:
+) -> RunSummary:
     """Writes the vectors of sentences into a store, or goes on with it.
 
     The store is a folder of parts. Which sentences make a part follows from the sentences alone, and a part is
@@ -102,7 +102,7 @@ def embed_corpus(
     elif ray or processes != 1 or splitting is not None:
         raise ValueError("With an ElmoEmbedder, parts are made in this process: give the model's name for more.")
     config = embedder.model.config
-    wanted = Wanted.of(config, layers, pooling, boundaries, dtype)
+    spec = OutputSpec.from_arguments(config, layers, pooling, boundaries, dtype)
     together = (batch_size or 1) if stateful else 1
     output = Path(output)
     folder = output if layout is None else output.with_name(f"{output.name}.parts")
@@ -114,11 +114,11 @@ def embed_corpus(
         "revision": getattr(config, "_commit_hash", None),
         "weights": fingerprint(embedder),
         "splitting": embedder.tokenizer.splitting,
-        "layers": wanted.layers if isinstance(wanted.layers, str) else list(wanted.layers),
-        "several": wanted.several,
+        "layers": spec.layers if isinstance(spec.layers, str) else list(spec.layers),
+        "several": spec.several,
         "pooling": pooling,
         "boundaries": boundaries,
-        "dtype": wanted.dtype,
+        "dtype": spec.dtype,
         "size": config.hidden_size,
         "stateful": stateful,
         "batch_tokens": None if stateful or batch_size else batch_tokens,
@@ -131,8 +131,8 @@ def embed_corpus(
         "parts": None,
     }
 
-    def cut() -> Iterator[Window]:
-        return windows(sentences, part_sentences, part_characters, together, RISING_PARTS)
+    def cut() -> Iterator[Chunk]:
+        return chunks(sentences, part_sentences, part_characters, together, SMALLER_CHUNKS)
 
     if layout is not None and output.exists():
         from .hdf5_layouts import check_file
@@ -141,27 +141,27 @@ def embed_corpus(
     settings = begin_store(folder, settings)
     # Whoever else makes parts may stand in another folder.
     name = os.path.abspath(settings["model"]) if os.path.exists(settings["model"] or "") else settings["model"]
-    spec = MakerSpec(str(name), device, arguments, os.path.abspath(folder), settings)
-    outcome = Outcome()
+    writer_spec = WriterSpec(str(name), device, arguments, os.path.abspath(folder), settings)
+    summary = RunSummary()
     if progress is not None:
         if isinstance(sentences, (list, tuple)) or getattr(sentences, "repeats", False):
-            outcome.expected = _expected(cut(), folder, settings, shard)
-        progress(outcome)
+            summary.expected = _count_sentences(cut(), folder, settings, shard)
+        progress(summary)
     if processes is None:
-        processes = 1 if stateful or embedder.model.device.type != "cpu" else min(processors(), MOST_PROCESSES)
-    todo = _missing(cut(), folder, settings, shard, outcome)
-    for made in _makers(embedder, spec, todo, processes, ray, model is embedder):
-        outcome.made += 1
-        outcome.sentences += made.sentences
-        outcome.words += made.words
+        processes = 1 if stateful or embedder.model.device.type != "cpu" else min(num_processors(), MAX_PROCESSES)
+    todo = _missing_chunks(cut(), folder, settings, shard, summary)
+    for made in _write_shards(embedder, writer_spec, todo, processes, ray, model is embedder):
+        summary.written += 1
+        summary.sentences += made.sentences
+        summary.words += made.words
         if progress is not None:
-            progress(outcome)
-    outcome.finished = _finish(folder, settings, outcome)
-    if outcome.finished and layout is not None:
+            progress(summary)
+    summary.finished = _finish(folder, settings, summary)
+    if summary.finished and layout is not None:
         from .hdf5_layouts import write_file
 
         write_file(folder, output)
-    return outcome
+    return summary
 
 
 def _check(
@@ -200,41 +200,51 @@ def _check(
             raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
 
 
-def _expected(found: Iterator[Window], folder: Path, settings: dict[str, Any], shard: tuple[int, int] | None) -> int:
-    here = finished_parts(folder, FORMATS[settings["format"]])
-    return sum(len(one.sentences) for one in found if one.number not in here and _is_of(shard, one.number))
+def _count_sentences(
+    chunks: Iterator[Chunk], folder: Path, settings: dict[str, Any], shard: tuple[int, int] | None
+) -> int:
+    """The number of sentences of the shards that this run has to write."""
+    finished = finished_shards(folder, FORMATS[settings["format"]])
+    return sum(
+        len(chunk.sentences) for chunk in chunks if chunk.number not in finished and _in_share(shard, chunk.number)
+    )
 
 
-def _is_of(shard: tuple[int, int] | None, number: int) -> bool:
+def _in_share(shard: tuple[int, int] | None, number: int) -> bool:
     return shard is None or number % shard[1] == shard[0] - 1
 
 
-def _makers(
-    embedder: ElmoEmbedder, spec: MakerSpec, todo: Iterator[Window], processes: int, ray: bool | str, given: bool
-) -> Iterator[Made]:
-    """Parts, made here or elsewhere."""
+def _write_shards(
+    embedder: ElmoEmbedder,
+    writer_spec: WriterSpec,
+    todo: Iterator[Chunk],
+    processes: int,
+    ray: bool | str,
+    given: bool,
+) -> Iterator[WrittenShard]:
+    """Writes shards in this process, in others, or on Ray."""
     if ray:
-        from .on_ray import make_on_ray
+        from .ray_tasks import write_on_ray
 
-        yield from make_on_ray(spec, todo, None if ray is True else ray, spec.settings["threads"])
+        yield from write_on_ray(writer_spec, todo, None if ray is True else ray, writer_spec.settings["threads"])
         return
     # Other processes are not for what this one can do by itself.
     first = list(itertools.islice(todo, 2)) if processes > 1 else []
     todo = itertools.chain(first, todo)
     if len(first) == 2:
-        from .processes import make_in_processes
+        from .process_pool import write_in_processes
 
-        yield from make_in_processes(spec, todo, processes, embedder)
+        yield from write_in_processes(writer_spec, todo, processes, embedder)
         return
-    with _remembering_nothing(embedder) if given else nullcontext():
-        maker = PartMaker(embedder, spec)
-        for window in todo:
-            yield maker.make(window)
+    with _without_word_cache(embedder) if given else nullcontext():
+        writer = ShardWriter(embedder, writer_spec)
+        for chunk in todo:
+            yield writer.write(chunk)
 
 
 @contextmanager
-def _remembering_nothing(embedder: ElmoEmbedder) -> Iterator[None]:
-    """What one part remembered would change the last bits of the next."""
+def _without_word_cache(embedder: ElmoEmbedder) -> Iterator[None]:
+    """Switches the word cache off: cached words would change the last bits of the next shard."""
     encoder = embedder.model.token_encoder
     bytes_ = getattr(encoder, "bytes_of_words", 0)
     try:
@@ -246,55 +256,55 @@ def _remembering_nothing(embedder: ElmoEmbedder) -> Iterator[None]:
             embedder.model.cache_words(megabytes=bytes_ / 2**20)
 
 
-def _missing(
-    found: Iterator[Window],
+def _missing_chunks(
+    found: Iterator[Chunk],
     folder: Path,
     settings: dict[str, Any],
     shard: tuple[int, int] | None,
-    outcome: Outcome,
-) -> Iterator[Window]:
-    """The windows whose parts this run has to make; those that are there are looked at."""
+    summary: RunSummary,
+) -> Iterator[Chunk]:
+    """The chunks whose shards this run has to write; the shards that are there are checked."""
     format = FORMATS[settings["format"]]
-    here = finished_parts(folder, format)
-    for window in found:
-        outcome._sizes.append(len(window.sentences))
-        outcome.parts += 1
-        if not _is_of(shard, window.number):
+    here = finished_shards(folder, format)
+    for chunk in found:
+        summary._sizes.append(len(chunk.sentences))
+        summary.parts += 1
+        if not _in_share(shard, chunk.number):
             continue
-        if window.number not in here:
-            yield window
+        if chunk.number not in here:
+            yield chunk
             continue
-        path = folder / part_name(window.number, format.ending)
+        path = folder / shard_name(chunk.number, format.ending)
         notes = format.read(path).notes
-        check_notes(notes, path, window.number, settings)
-        if notes["digest"] != window.digest():
-            raise BrokenPart(
-                f"{path} was made from other sentences than those that now stand at {window.first:,} to "
-                f"{window.first + len(window.sentences) - 1:,}. Choose another output, or go on with the same input."
+        check_notes(notes, path, chunk.number, settings)
+        if notes["digest"] != chunk.digest():
+            raise BrokenShard(
+                f"{path} was made from other sentences than those that now stand at {chunk.first:,} to "
+                f"{chunk.first + len(chunk.sentences) - 1:,}. Choose another output, or go on with the same input."
             )
         remove_leftovers(path)
-        outcome.here += 1
-    beyond = [number for number in here if number >= outcome.parts]
+        summary.existing += 1
+    beyond = [number for number in here if number >= summary.parts]
     if beyond:
-        raise BrokenPart(
-            f"{folder} has a part {max(beyond)}, but the input ends with part {outcome.parts - 1}: it is another "
+        raise BrokenShard(
+            f"{folder} has a part {max(beyond)}, but the input ends with part {summary.parts - 1}: it is another "
             "input, or not all of it. Choose another output, or go on with the same input."
         )
 
 
-def _finish(folder: Path, settings: dict[str, Any], outcome: Outcome) -> bool:
-    """Writes the totals into store.json if no part is missing any more."""
+def _finish(folder: Path, settings: dict[str, Any], summary: RunSummary) -> bool:
+    """Writes the totals into store.json if no shard is missing."""
     format = FORMATS[settings["format"]]
-    if len(finished_parts(folder, format)) != outcome.parts:
+    if len(finished_shards(folder, format)) != summary.parts:
         return False
     words = 0
-    for number in range(outcome.parts):
-        path = folder / part_name(number, format.ending)
+    for number in range(summary.parts):
+        path = folder / shard_name(number, format.ending)
         notes = format.read(path).notes
         check_notes(notes, path, number, settings)
         words += notes["words"]
         remove_leftovers(path)
-    totals = {"sentences": sum(outcome._sizes), "words": words, "parts": outcome._sizes}
+    totals = {"sentences": sum(summary._sizes), "words": words, "parts": summary._sizes}
     if {**settings, **totals} != settings:
         write_settings(folder, {**settings, **totals})
     if settings["stateful"]:
@@ -307,8 +317,8 @@ def threads_of(folder: Path) -> int | None:
     return read_settings(folder)["threads"] if (folder / SETTINGS).exists() else None
 
 
-def explain(error: OSError, folder: Path) -> OSError:
-    """A full disk is no end: what to do about it."""
+def explain_full_disk(error: OSError, folder: Path) -> OSError:
+    """The error, with advice if the disk is full."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return error
     return OSError(f"{error}. The parts that are in {folder} are whole; with more room the same command goes on.")

@@ -8,7 +8,7 @@ import numpy as np
 from elmo_hf.embedding import ElmoEmbedder
 
 
-class Reader:
+class WhitespaceReader:
     """Reads sentences with a model: words between spaces, each sentence from a fresh state.
 
     Args:
@@ -19,9 +19,9 @@ class Reader:
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-    >>> from elmo_hf.bundled.reading import Reader
+    >>> from elmo_hf.bundled.whitespace_reader import WhitespaceReader
     >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=4, cell_size=8)).eval()
-    >>> reader = Reader(model, ElmoTokenizer())
+    >>> reader = WhitespaceReader(model, ElmoTokenizer())
     >>> [layers.shape for layers in reader.read(["Two words", "Here are three"])]
     [(3, 2, 8), (3, 3, 8)]
 
@@ -43,7 +43,7 @@ def cosines(one: np.ndarray, others: np.ndarray) -> np.ndarray:
 
     ```python
     >>> import numpy as np
-    >>> from elmo_hf.bundled.reading import cosines
+    >>> from elmo_hf.bundled.whitespace_reader import cosines
     >>> cosines(np.array([1.0, 0.0]), np.array([[2.0, 0.0], [3.0, 4.0]])).tolist()
     [1.0, 0.6]
 

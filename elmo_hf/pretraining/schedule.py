@@ -1,4 +1,4 @@
-"""The rate of learning from step to step, and the clock of a run that is given a time."""
+"""The learning-rate schedule, and the clock of a run with a time limit."""
 
 import math
 import time
@@ -8,27 +8,27 @@ SHARE_RISING = 10  # at most one step in so many, once their number is known
 
 
 @dataclass
-class Rates:
-    """How large a part of the highest rate each step learns with: it follows from the step alone, never from a clock.
+class LearningRateSchedule:
+    """The learning rate of each step as a share of the highest one. It depends on the step only, never on a clock.
 
     Args:
-        schedule: `"constant"`, or `"linear"` or `"cosine"`, which fall to zero at the last step.
-        warmup: steps in which the rate rises.
+        name: `"constant"`, or `"linear"` or `"cosine"`, which fall to zero at the last step.
+        warmup: warm-up steps, in which the rate rises.
         steps: the last step; None as long as nobody knows how many steps a time will be.
         known_from: the step after which the last one was known; until then nothing falls.
 
     Example:
 
     ```python
-    >>> from elmo_hf.pretraining.rates import Rates
-    >>> rates = Rates("linear", warmup=1, steps=5)
-    >>> [round(rates(step), 2) for step in range(5)]
+    >>> from elmo_hf.pretraining.schedule import LearningRateSchedule
+    >>> schedule = LearningRateSchedule("linear", warmup=1, steps=5)
+    >>> [round(schedule(step), 2) for step in range(5)]
     [0.5, 1.0, 0.75, 0.5, 0.25]
 
     ```
     """
 
-    schedule: str
+    name: str
     warmup: int = 0
     steps: int | None = None
     known_from: int = 0
@@ -48,10 +48,10 @@ class Rates:
         if step < rising:
             return (step + 1) / (self.warmup + 1)
         begin = max(rising, self.known_from)
-        if self.schedule == "constant" or self.steps is None or step < begin:
+        if self.name == "constant" or self.steps is None or step < begin:
             return 1.0
         done = min((step - begin) / max(self.steps - begin, 1), 1.0)
-        return 1.0 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+        return 1.0 - done if self.name == "linear" else (1 + math.cos(math.pi * done)) / 2
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Clock:
     Example:
 
     ```python
-    >>> from elmo_hf.pretraining.rates import Clock
+    >>> from elmo_hf.pretraining.schedule import Clock
     >>> clock = Clock(limit=60.0, before=20.0, began=100.0)
     >>> clock.used(now=110.0), clock.left(now=110.0)
     (30.0, 30.0)

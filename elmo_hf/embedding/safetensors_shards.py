@@ -8,10 +8,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from .parts import NOTES, REMEDY, BrokenPart, Format, Part, notes_text, read_notes, starts_of
+from .shards import NOTES, REMEDY, BrokenShard, Shard, ShardFormat, notes_text, read_notes, starts_of
 
 
-def write(path: Path, part: Part):
+def write(path: Path, part: Shard):
     # (rows, layers, size): a sentence is one run of bytes.
     starts = starts_of([vectors.shape[1] for vectors in part.vectors])
     rows = torch.cat([vectors.transpose(0, 1) for vectors in part.vectors]).contiguous()
@@ -55,7 +55,7 @@ class Reader:
             self._starts = self._file.get_tensor("sentence_starts").numpy()  # of each sentence's rows
             self._word_starts: np.ndarray | None = None
         except (SafetensorError, OSError) as error:
-            raise BrokenPart.because(f"{path} is damaged, or no safetensors file", error) from None
+            raise BrokenShard.because(f"{path} is damaged, or no safetensors file", error) from None
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
         starts, found = self._starts[start : stop + 1], []
@@ -63,7 +63,7 @@ class Reader:
         checksums = self._file.get_slice("checksums")[start:stop].tolist()
         for number, (a, b) in enumerate(zip(starts[:-1] - starts[0], starts[1:] - starts[0], strict=True)):
             if _checksum(rows[a:b]) != checksums[number]:
-                raise BrokenPart(
+                raise BrokenShard(
                     f"{self.path} is damaged: the numbers of its sentence {start + number} have changed. {REMEDY}"
                 )
             values = rows[a:b].float() if rows.dtype == torch.bfloat16 else rows[a:b]
@@ -91,4 +91,4 @@ class Reader:
         ]
 
 
-SAFETENSORS = Format("safetensors", ".safetensors", ("float32", "float16", "bfloat16"), write, Reader)
+SAFETENSORS = ShardFormat("safetensors", ".safetensors", ("float32", "float16", "bfloat16"), write, Reader)

@@ -1,4 +1,4 @@
-"""Making one part: the same bytes whoever makes it, because nothing goes in but its own sentences and the settings."""
+"""The shard writer. A shard depends on its own sentences and the settings only: its bytes are always the same."""
 
 import hashlib
 import json
@@ -15,19 +15,19 @@ from elmo_hf.atomic_files import write_atomically
 from elmo_hf.vector_settings import vector_settings
 
 from .embedder import ElmoEmbedder
-from .parts import Part, part_name
-from .safetensors_parts import save_tensors
+from .output_spec import OutputSpec
+from .safetensors_shards import save_tensors
+from .sentence_chunks import Chunk
+from .shards import Shard, shard_name
 from .store import FORMATS, store_name
-from .wanted import Wanted
-from .windows import Window
 
-# Each process has a model of its own: more than these are made only if asked for.
-MOST_PROCESSES = 4
+# Each process has its own model: more processes are started only if asked for.
+MAX_PROCESSES = 4
 
 
 @dataclass(frozen=True)
-class Made:
-    """A part that is in its place."""
+class WrittenShard:
+    """A finished shard."""
 
     number: int
     sentences: int
@@ -35,8 +35,8 @@ class Made:
 
 
 @dataclass(frozen=True)
-class MakerSpec:
-    """What another process needs to make parts: where the model is, and what is wanted."""
+class WriterSpec:
+    """What another process needs to write shards: where the model is, and the settings of the store."""
 
     model: str
     device: str | None
@@ -44,58 +44,58 @@ class MakerSpec:
     folder: str
     settings: dict[str, Any]
 
-    def load(self) -> "PartMaker":
-        return PartMaker(load_embedder(self.model, self.settings["splitting"], self.device, self.arguments), self)
+    def load(self) -> "ShardWriter":
+        return ShardWriter(load_embedder(self.model, self.settings["splitting"], self.device, self.arguments), self)
 
 
 def load_embedder(model: str, splitting: str | None, device: str | None, arguments: dict[str, Any]) -> ElmoEmbedder:
-    """An embedder that remembers nothing from part to part."""
+    """An embedder without a cache of word vectors: a shard must not depend on the one before."""
     return ElmoEmbedder.from_pretrained(model, splitting, device, remember=0, **arguments)
 
 
-class PartMaker:
-    """Turns windows of sentences into parts on disk."""
+class ShardWriter:
+    """Writes the vectors of chunks of sentences as shards."""
 
-    def __init__(self, embedder: ElmoEmbedder, spec: MakerSpec):
+    def __init__(self, embedder: ElmoEmbedder, spec: WriterSpec):
         self.embedder, self.settings, self.folder = embedder, spec.settings, Path(spec.folder)
         self.format = FORMATS[self.settings["format"]]
         layers = self.settings["layers"]
-        self.wanted = Wanted(
+        self.spec = OutputSpec(
             layers if isinstance(layers, str) else tuple(layers),
             *(self.settings[name] for name in ("several", "pooling", "boundaries", "dtype")),
         )
 
-    def make(self, window: Window) -> Made:
-        """Reads the sentences of a window and puts its part in place."""
+    def write(self, chunk: Chunk) -> WrittenShard:
+        """Embeds the sentences of a chunk and writes its shard."""
         settings = self.settings
-        words = self.embedder.words(window.sentences)
-        with threads_at_work(settings["threads"]):
+        words = self.embedder.words(chunk.sentences)
+        with use_threads(settings["threads"]):
             if settings["stateful"]:
-                vectors = self._go_on(words, window.number)
+                vectors = self._go_on(words, chunk.number)
             else:
-                vectors = self.embedder.read(words, self.wanted, settings["batch_tokens"], settings["batch_size"])
+                vectors = self.embedder.read(words, self.spec, settings["batch_tokens"], settings["batch_size"])
         texts = None
-        if any(isinstance(sentence, str) for sentence in window.sentences):
-            texts = [one if isinstance(one, str) else " ".join(one) for one in window.sentences]
+        if any(isinstance(sentence, str) for sentence in chunk.sentences):
+            texts = [one if isinstance(one, str) else " ".join(one) for one in chunk.sentences]
         count = sum(map(len, words))
         notes = {
-            "part": window.number,
-            "first": window.first,
+            "part": chunk.number,
+            "first": chunk.first,
             "sentences": len(words),
             "words": count,
-            "digest": window.digest(),
+            "digest": chunk.digest(),
             "store": store_name(settings),
-            "layers": self.wanted.count,
-            "several": self.wanted.several,
-            "pooled": self.wanted.pooling is not None,
+            "layers": self.spec.count,
+            "several": self.spec.several,
+            "pooled": self.spec.pooling is not None,
             "size": settings["size"],
         }
-        part = Part(notes, words, texts, vectors)
-        path = self.folder / part_name(window.number, self.format.ending)
+        part = Shard(notes, words, texts, vectors)
+        path = self.folder / shard_name(chunk.number, self.format.ending)
         write_atomically(path, lambda temporary: self.format.write(temporary, part))
-        if settings["stateful"] and window.number:
-            self._state_file(window.number - 1).unlink(missing_ok=True)
-        return Made(window.number, len(words), count)
+        if settings["stateful"] and chunk.number:
+            self._state_file(chunk.number - 1).unlink(missing_ok=True)
+        return WrittenShard(chunk.number, len(words), count)
 
     # -- the state of --stateful, saved before the part that it is the end of
 
@@ -104,7 +104,7 @@ class PartMaker:
 
     def _go_on(self, words: list[list[str]], number: int) -> list[torch.Tensor]:
         states = self._load_states(number - 1) if number else None
-        vectors, states = self.embedder.read_in_order(words, self.wanted, self.settings["batch_size"], states)
+        vectors, states = self.embedder.read_in_order(words, self.spec, self.settings["batch_size"], states)
         flat = {f"{kind}.{layer}": x for layer, pair in enumerate(states) for kind, x in zip("hc", pair, strict=True)}
         flat = {name: x.cpu().contiguous() for name, x in flat.items()}
         write_atomically(self._state_file(number), lambda path: save_tensors(flat, path))
@@ -125,12 +125,12 @@ class PartMaker:
 
 
 def remove_states(folder: Path):
-    """Takes the states away that a finished store does not need."""
+    """Removes the states, which a finished store does not need."""
     for path in folder.glob(".state-*.safetensors*"):
         path.unlink(missing_ok=True)
 
 
-class threads_at_work:
+class use_threads:
     """Has torch use a number of threads for a while: sums may depend on it in their last bits."""
 
     def __init__(self, number: int):
@@ -147,7 +147,7 @@ class threads_at_work:
 
 
 def fingerprint(embedder: ElmoEmbedder) -> str:
-    """Tells models apart whose vectors would differ: a digest of weights, of the config, and of how words are cut."""
+    """A digest of everything that vectors depend on: weights, configuration and tokenizer."""
     model, tokenizer = embedder.model, embedder.tokenizer
     settings = vector_settings(model.config)
     del settings["dictionary"]  # the tokenizer's says more
@@ -159,7 +159,7 @@ def fingerprint(embedder: ElmoEmbedder) -> str:
     found.update(json.dumps(facts, sort_keys=True).encode())
     tensors = sorted(model.state_dict().items())
     # A hundred million numbers are a second of work for one thread, before the first part is begun.
-    with ThreadPoolExecutor(min(MOST_PROCESSES, processors())) as pool:
+    with ThreadPoolExecutor(min(MAX_PROCESSES, num_processors())) as pool:
         digests = pool.map(_digest, (tensor for _, tensor in tensors))
         for (name, tensor), digest in zip(tensors, digests, strict=True):
             found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode() + digest)
@@ -170,6 +170,6 @@ def _digest(tensor: torch.Tensor) -> bytes:
     return hashlib.blake2b(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()).digest()
 
 
-def processors() -> int:
+def num_processors() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

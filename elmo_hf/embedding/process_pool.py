@@ -1,4 +1,4 @@
-"""Parts made by several processes of this machine; one that is killed costs the part it was at, and a restart."""
+"""Shards written by a pool of processes; one that is killed costs the shard that it was writing, and a restart."""
 
 import multiprocessing
 import os
@@ -13,40 +13,40 @@ from multiprocessing.connection import wait as wait_for_end
 import torch
 
 from .embedder import ElmoEmbedder
-from .making import Made, MakerSpec, PartMaker
-from .windows import Window
+from .sentence_chunks import Chunk
+from .shard_writer import ShardWriter, WriterSpec, WrittenShard
 
 # Parts that are handed out ahead of time, for each process.
 AHEAD = 2
 # So many deaths without a part in between, and it is no accident.
 MOST_DEATHS = 3
 
-_maker: PartMaker | None = None
+_writer: ShardWriter | None = None
 
 
-def make_in_processes(
-    spec: MakerSpec, windows: Iterable[Window], count: int, embedder: ElmoEmbedder
-) -> Iterator[Made]:
-    """Makes parts in `count` processes; they come as they get finished, in any order.
+def write_in_processes(
+    spec: WriterSpec, chunks: Iterable[Chunk], count: int, embedder: ElmoEmbedder
+) -> Iterator[WrittenShard]:
+    """Writes shards in `count` processes; yields them as they are finished, in any order.
 
     Where a process can be forked, the others begin at once, with the embedder of this one and its memory. Elsewhere
     each takes its seconds to import libraries and to load the model. So it does with more than one thread: those of
     OpenMP are not forked with the process that waits for them.
     """
-    source, waiting, deaths = iter(windows), [], 0
+    source, waiting, deaths = iter(chunks), [], 0
     forks = sys.platform == "linux" and spec.settings["threads"] == 1 and embedder.model.device.type == "cpu"
     context = multiprocessing.get_context("fork" if forks else "spawn")
     while True:
         # What goes to forked processes is not pickled.
         pool = ProcessPoolExecutor(count, context, _begin, (spec, embedder if forks else None))
-        at_work: dict[Future[Made], Window] = {}
+        at_work: dict[Future[WrittenShard], Chunk] = {}
         try:
             while True:
                 while len(at_work) < AHEAD * count:
-                    window = waiting.pop() if waiting else next(source, None)
-                    if window is None:
+                    chunk = waiting.pop() if waiting else next(source, None)
+                    if chunk is None:
                         break
-                    at_work[pool.submit(_make, window)] = window
+                    at_work[pool.submit(_make, chunk)] = chunk
                 if not at_work:
                     return
                 done, _ = wait(at_work, return_when=FIRST_COMPLETED)
@@ -57,7 +57,7 @@ def make_in_processes(
                     yield made
         except BrokenProcessPool:
             deaths += 1
-            waiting = sorted([*waiting, *at_work.values()], key=lambda window: -window.number)
+            waiting = sorted([*waiting, *at_work.values()], key=lambda chunk: -chunk.number)
             if deaths == MOST_DEATHS:
                 raise ValueError(
                     f"Processes died {deaths} times in a row, the last at part {waiting[-1].number} or one of the "
@@ -68,12 +68,12 @@ def make_in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(spec: MakerSpec, embedder: ElmoEmbedder | None):
-    global _maker
+def _begin(spec: WriterSpec, embedder: ElmoEmbedder | None):
+    global _writer
     # Ctrl-C is for the process that gives the orders; and when that one is gone, nobody would end us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _maker = spec.load() if embedder is None else PartMaker(embedder, spec)
+    _writer = spec.load() if embedder is None else ShardWriter(embedder, spec)
     torch.set_num_threads(spec.settings["threads"])
 
 
@@ -84,5 +84,5 @@ def _end_with_parent():
         os._exit(1)
 
 
-def _make(window: Window) -> Made:
-    return _maker.make(window)
+def _make(chunk: Chunk) -> WrittenShard:
+    return _writer.write(chunk)

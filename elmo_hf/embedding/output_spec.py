@@ -1,4 +1,4 @@
-"""Which vectors are wanted: layers, pooling, boundaries and the type of the numbers."""
+"""The output specification: layers, pooling, boundaries and number type of vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ NAMED_LAYERS = ("mix", "all", "top", "average")
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is kept of a model's layers.
+class OutputSpec:
+    """Which vectors are computed from a model's layers.
 
     Args:
         layers: `"mix"`, `"average"`, or the numbers of layers, 0 being the token vectors.
@@ -32,14 +32,14 @@ class Wanted:
     dtype: str = "float32"
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         config: Any,
         layers: str | int | Sequence[int] = "mix",
         pooling: str | None = None,
         boundaries: bool = False,
         dtype: str | torch.dtype = "float32",
-    ) -> "Wanted":
+    ) -> "OutputSpec":
         """Checks what a user asked for against the model's config."""
         if pooling not in POOLINGS:
             raise ValueError(f"`pooling` is {pooling!r}; accepted are {', '.join(map(repr, POOLINGS))}.")
@@ -59,7 +59,7 @@ class Wanted:
     def torch_dtype(self) -> torch.dtype:
         return DTYPES[self.dtype]
 
-    def choose(self, mixed: torch.Tensor, hidden_states: Sequence[torch.Tensor] | None) -> list[torch.Tensor]:
+    def select_layers(self, mixed: torch.Tensor, hidden_states: Sequence[torch.Tensor] | None) -> list[torch.Tensor]:
         """A model's mix (B, T, size) and layers -> what is kept of them, each (B, T, size)."""
         if self.layers == "mix":
             return [mixed]
@@ -81,7 +81,7 @@ class Wanted:
         begin, end = (0, 2) if self.boundaries else (1, 1)
         return [row[:, begin : length + end] for row, length in zip(kept, lengths.tolist(), strict=True)]
 
-    def shown(self, vectors: Any) -> Any:
+    def squeeze(self, vectors: Any) -> Any:
         """(layers, rows, size) of one sentence -> without the axes that were not asked for."""
         if self.pooling is not None:
             vectors = vectors[:, 0]

@@ -57,7 +57,7 @@ def permuted(places: np.ndarray, size: int, seed: list[int]) -> np.ndarray:
 
     ```python
     >>> import numpy as np
-    >>> from elmo_hf.pretraining.windows import permuted
+    >>> from elmo_hf.pretraining.training_windows import permuted
     >>> sorted(permuted(np.arange(5), 5, [0]).tolist())
     [0, 1, 2, 3, 4]
 

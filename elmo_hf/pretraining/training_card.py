@@ -1,11 +1,11 @@
-"""What a model card says of a run: the text, the training, the perplexity that was reached."""
+"""The facts of a run for the model card: the text, the training, the perplexity."""
 
 from typing import Any
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.pretraining.corpus import Corpus
+from elmo_hf.pretraining.corpus_preparation import corpus_name
 from elmo_hf.pretraining.settings import Settings
-from elmo_hf.pretraining.source import name_of_text
 
 
 def card_data(
@@ -13,10 +13,10 @@ def card_data(
 ) -> dict[str, Any]:
     """The card's facts of a model, those that it had before included: `license`, `language` and `origin`."""
     before = dict(config.card_data or {}) if settings.start is not None else {}
-    said = [f"Trained by `elmo-hf pretrain` on {name_of_text(settings)}"]
+    said = [f"Trained by `elmo-hf pretrain` on {corpus_name(settings)}"]
     if settings.start is not None:
         start = str(settings.start).rstrip("/").rpartition("/")[2]
-        tuned = f"Tuned by `elmo-hf pretrain` from {start} on {name_of_text(settings)}"
+        tuned = f"Tuned by `elmo-hf pretrain` from {start} on {corpus_name(settings)}"
         said = [f"{before.get('origin', '')}\n\n{tuned}".lstrip()]
     words = settings.batch_size * settings.unroll_steps * settings.accumulate * steps
     said.append(

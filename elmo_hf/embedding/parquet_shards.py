@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from .parts import NOTES, BrokenPart, Format, Part, notes_text, read_notes, starts_of
+from .shards import NOTES, BrokenShard, Shard, ShardFormat, notes_text, read_notes, starts_of
 
 # To read one sentence, a row group is read.
 ROWS_OF_GROUP = 32
 
 
-def write(path: Path, part: Part):
+def write(path: Path, part: Shard):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -52,7 +52,7 @@ def _leaf(kind: Any) -> list[str]:
     return [name]
 
 
-def _vectors_column(part: Part) -> Any:
+def _vectors_column(part: Shard) -> Any:
     """Numbers of all sentences behind each other, inside of as many lists as there are axes."""
     import pyarrow as pa
 
@@ -86,7 +86,7 @@ class Reader:
         try:
             self._file = pq.ParquetFile(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
-            raise BrokenPart.because(f"{path} is damaged, or no Parquet file", error) from None
+            raise BrokenShard.because(f"{path} is damaged, or no Parquet file", error) from None
         metadata = self._file.schema_arrow.metadata or {}
         self.notes = read_notes(metadata.get(NOTES.encode()), path)
 
@@ -117,9 +117,9 @@ class Reader:
         try:
             column = self._file.read_row_groups(list(groups), columns=[name]).column(0)
         except (pa.ArrowException, OSError) as error:
-            raise BrokenPart.because(f"{self.path} is damaged", error) from None
+            raise BrokenShard.because(f"{self.path} is damaged", error) from None
         offset = start - groups[0] * ROWS_OF_GROUP
         return column.slice(offset, stop - start).combine_chunks()
 
 
-PARQUET = Format("parquet", ".parquet", ("float32", "float16"), write, Reader)
+PARQUET = ShardFormat("parquet", ".parquet", ("float32", "float16"), write, Reader)
