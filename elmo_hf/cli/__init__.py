@@ -16,7 +16,7 @@ from elmo_hf.cli.errors import run
 from elmo_hf.cli.help import prepare
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.page import page
-from elmo_hf.cli.pretrain import pretrain
+from elmo_hf.cli.pretrain import pretrain, wait_passively
 
 app = typer.Typer(
     name="elmo-hf",
@@ -58,6 +58,8 @@ prepare(app)
 def _registering(verb: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(verb)
     def run_registered(*args: Any, **kwargs: Any) -> Any:
+        if verb is pretrain:
+            wait_passively()
         # Here, not with the package: `--help` waits for no torch.
         from elmo_hf import registration  # noqa: F401
 
