@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import BATCH_SIZE, GOLDEN
-from killed import killed
+from kill_harness import killed_at_rename
 from safetensors.torch import load_file
 
 from elmo_hf import (
@@ -121,12 +121,12 @@ def test_shards_processes_and_resumed_runs_write_the_same_bytes(format, model_fo
     def run():
         embed_corpus(model_folder, sentences, tmp_path / "killed", **settings)
 
-    for moment, number in (("renaming", 0), ("writing", 1), ("renaming", 1), ("between", 0), ("renaming", 3)):
-        assert killed(run, moment, number) == -signal.SIGKILL
+    for number, after in ((0, False), (0, True), (1, False), (0, True), (3, False)):
+        assert killed_at_rename(run, "/part-", number, after)
     if format in FOLDERS:
         with pytest.raises(ValueError, match="is not finished"):
             open_store(tmp_path / "killed")
-    assert killed(run, "totals", 0) == -signal.SIGKILL
+    assert killed_at_rename(run, r"/store\.json$")
     run()
     assert contents(tmp_path / "killed") == expected
     assert {path.name for path in tmp_path.iterdir()} == {"whole", "sharded", "killed"}
@@ -191,8 +191,14 @@ def test_stateful_stores_go_on_with_their_state(embedder, sentences, tmp_path):
     def run():
         embed_corpus(embedder, sentences, tmp_path / "killed", **settings)
 
-    for moment, number in (("state", 0), ("renaming", 1), ("state", 1), ("between", 0), ("totals", 0)):
-        assert killed(run, moment, number) == -signal.SIGKILL
+    for place, number, after in (
+        (r"/\.state-", 0, True),
+        ("/part-", 1, False),
+        (r"/\.state-", 1, True),
+        ("/part-", 0, True),
+        (r"/store\.json$", 0, False),
+    ):
+        assert killed_at_rename(run, place, number, after)
     run()
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     for other in ({"shard": (1, 2)}, {"processes": 2}, {"ray": True}):
