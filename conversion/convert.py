@@ -11,9 +11,8 @@ from huggingface_hub.utils import validate_repo_id
 
 from elmo_hf.hub.model_card import escaped, model_card
 from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.modeling_elmo import ElmoModel, ElmoPreTrainedModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
-from elmo_hf.model.modeling_elmo import ElmoModel
-from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .downloads import shown

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
 import elmo_hf
-from elmo_hf.late import nothing_to_collect
+from elmo_hf import analysis, embedding, pretraining
+from elmo_hf.lazy_imports import pause_gc
 
 HEAVY = ("torch", "transformers", "numpy", "datasets", "elmo_hf.model")
 
@@ -93,9 +95,17 @@ def test_the_names_of_splittings_are_those_of_the_tokenizer():
     assert SPLITTING_NAMES == tuple(SPLITTINGS)
 
 
-def test_every_public_name_has_its_place():
-    assert set(elmo_hf.__all__) == {*elmo_hf.PLACES, "__version__"}
-    assert set(elmo_hf.__all__) <= set(dir(elmo_hf))
+@pytest.mark.parametrize("package", [elmo_hf, analysis, embedding, pretraining], ids=lambda package: package.__name__)
+def test_every_name_of_a_stub_exists(package):
+    assert len(package.__all__) > 10 and set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        value = getattr(package, name)
+        # A module of the same name, imported by somebody, would take the name's place.
+        assert find_spec(f"{package.__name__}.{name}") is None, name
+        assert value is getattr(package, name)
+
+
+def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="module 'elmo_hf' has no attribute 'ElmoTokeniser'"):
         elmo_hf.ElmoTokeniser  # noqa: B018
 
@@ -105,12 +115,12 @@ def test_a_collector_that_was_switched_off_stays_off():
 
     gc.disable()
     try:
-        with nothing_to_collect():
+        with pause_gc():
             pass
         assert not gc.isenabled()
     finally:
         gc.enable()
-    with pytest.raises(ValueError), nothing_to_collect():
+    with pytest.raises(ValueError), pause_gc():
         assert not gc.isenabled()
         raise ValueError
     assert gc.isenabled()

@@ -29,7 +29,9 @@ def cache_words(model: Any, number: int | None = None, megabytes: float | None =
     ```
     """
     if (number is None) == (megabytes is None):
-        raise ValueError("Invalid arguments of cache_words. Expected a number of words or `megabytes=`, one of the two.")
+        raise ValueError(
+            "Invalid arguments of cache_words. Expected a number of words or `megabytes=`, one of the two."
+        )
     amount = megabytes if number is None else number
     if amount < 0:
         raise ValueError(f"Invalid size of the cache: {amount}. Expected a number of at least 0.")

@@ -1,6 +1,6 @@
 """The loop of one LSTM layer, and a step of its cell for training, by the library in C (native/)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from .cell import cell_, cell_backward_, gate_bias
 from .linear import PlainProduct, is_quantized
 from .loop import Clips, LayerProducts, Packed, through_time
 from .native import Library, library
-from .prepared import cached, can_fingerprint, fingerprint, hashes_of, layout_of, store, Fingerprint
+from .prepared import cached, can_fingerprint, fingerprint, hashes_of, layout_of, store
 from .steps import Steps
 from .threads import run_in_parallel
 

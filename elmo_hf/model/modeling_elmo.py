@@ -27,7 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_local_path, foreign_pipelines
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_local_path, check_mix, foreign_pipelines
 
 logger = logging.get_logger(__name__)
 
@@ -660,7 +660,7 @@ def check_inputs(config: ElmoConfig, input_ids: Any = None, inputs_embeds: Any =
     for other, value in per_token.items():
         if value is not None and value.shape != x.shape[:2]:
             raise ValueError(
-                f"Invalid shape of `{other}`: {tuple(value.shape)}. Expected one value per token, {tuple(x.shape[:2])}."
+                f"Invalid shape of `{other}`: {tuple(value.shape)}. Expected a value per token, {tuple(x.shape[:2])}."
             )
     if inputs_embeds is None and x.numel() and can_inspect(x):
         rows = config.vocab_size + 1 if config.word_input else config.row_ids

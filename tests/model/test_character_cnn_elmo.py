@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.model.modeling_elmo import ElmoCharacterEncoder
 from elmo_hf.model.fast_products_elmo import _kept
 from elmo_hf.model.fast_words_elmo import distinct_words
+from elmo_hf.model.modeling_elmo import ElmoCharacterEncoder
 
 VARIANTS = st.fixed_dictionaries(
     {
