@@ -8,7 +8,6 @@ Shapes: B texts of up to T tokens, N tokens without padding, U distinct words, C
 features, P the projection size, H the cell size, L layers, D directions.
 """
 
-import contextlib
 import functools
 import math
 import os
@@ -914,20 +913,25 @@ class ElmoPreTrainedModel(PreTrainedModel):
         finally:
             self.config.custom_pipelines = foreign
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
-            with contextlib.suppress(ImportError):
-                from elmo_hf.hub.files import write_files_beside
-
-                write_files_beside(self, save_directory)
+            # In `try`, or transformers would ask for the package before it loads this file.
+            try:
+                from elmo_hf.hub.files import write_files_beside as write_files
+            except ImportError:
+                write_files = None
+            if write_files is not None:
+                write_files(self, save_directory)
         if push_to_hub:
             repo_id = hub_arguments.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
             self.push_to_hub(repo_id, token=kwargs.get("token"), **hub_arguments)
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
         """As in transformers; with the package elmo_hf installed, a repository without a model card gets one."""
-        with contextlib.suppress(ImportError):
-            from elmo_hf.hub.model_card import create_repo_with_card
-
-            create_repo_with_card(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        try:
+            from elmo_hf.hub.model_card import create_repo_with_card as create_repo
+        except ImportError:
+            create_repo = None
+        if create_repo is not None:
+            create_repo(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
         return super().push_to_hub(repo_id, **kwargs)
 
 
