@@ -481,20 +481,7 @@ def _check_shape(name: str, x: torch.Tensor, shape: Sequence[int]):
 
 
 class ElmoForTokenClassification(ElmoTaskModel):
-    """ELMo with a label for every token, for example a part of speech or an entity.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoTokenizer
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, num_labels=3)
-    >>> model = ElmoForTokenClassification(config).eval()
-    >>> batch = ElmoTokenizer()(["Obama visits Paris"], return_tensors="pt")
-    >>> tuple(model(**batch).logits.shape)  # <S> and </S> have positions too
-    (1, 5, 3)
-
-    ```
-    """
+    """ELMo with a label for every token, for example a part of speech or an entity."""
 
     task_class, linear_head = "ElmoForTokenClassification", LinearTokens
     saved_pipelines = {
@@ -520,20 +507,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
-    """ELMo with a label for a sentence, or for a pair, `<S> a </S> <S> b </S>`, with `head={"sentence_pairs": True}`.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoTokenizer
-    >>> sizes = dict(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
-    >>> model = ElmoForSequenceClassification(ElmoConfig(**sizes, head={"sentence_pairs": True}, num_labels=3)).eval()
-    >>> batch = ElmoTokenizer()(["A man sleeps ."], ["Nobody sleeps ."], return_tensors="pt")
-    >>> tuple(model(**batch).logits.shape)
-    (1, 3)
-
-    ```
-    """
+    """ELMo with a label for a sentence, or for a pair, `<S> a </S> <S> b </S>`, with `head={"sentence_pairs": True}`."""
 
     task_class, linear_head, separates_pairs = "ElmoForSequenceClassification", LinearSentences, True
     saved_pipelines = {
@@ -565,19 +539,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
 
 
 class ElmoForQuestionAnswering(ElmoTaskModel):
-    """ELMo that answers a question by a span of a passage; `tokenizer(question, passage)` makes its input.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoForQuestionAnswering, ElmoTokenizer
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
-    >>> model, tokenizer = ElmoForQuestionAnswering(config).eval(), ElmoTokenizer()
-    >>> model.answer(tokenizer, "Who slept?", "Bob slept.").text in "Bob slept."
-    True
-
-    ```
-    """
+    """ELMo that answers a question by a span of a passage; `tokenizer(question, passage)` makes its input."""
 
     task_class, linear_head, separates_pairs = "ElmoForQuestionAnswering", LinearSpans, True
     # Score of a position that cannot begin or end an answer.
@@ -670,19 +632,7 @@ class ElmoPipeline(Pipeline):
 
 
 class ElmoTextClassificationPipeline(ElmoPipeline, TextClassificationPipeline):
-    """`pipeline("text-classification")` for ELMo; a pair is `{"text": ..., "text_pair": ...}`.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoForSequenceClassification, ElmoTokenizer
-    >>> from transformers import pipeline
-    >>> model = ElmoForSequenceClassification(ElmoConfig(character_cnn_filters=[[1, 8]], cell_size=512))
-    >>> pipeline("text-classification", model=model, tokenizer=ElmoTokenizer())("It rains")[0]["label"][:6]
-    'LABEL_'
-
-    ```
-    """
+    """`pipeline("text-classification")` for ELMo; a pair is `{"text": ..., "text_pair": ...}`."""
 
 
 class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline):
@@ -691,18 +641,6 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
     Words have no pieces, so `"first"`, `"average"` and `"max"` group as `"simple"` does. In a long text, read in
     chunks that overlap by `stride`, each word gets its label from the chunk that shows most of its context; entities
     are grouped afterwards.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoTokenizer
-    >>> from transformers import pipeline
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, id2label={0: "LOC"})
-    >>> tagger = pipeline("token-classification", model=ElmoForTokenClassification(config), tokenizer=ElmoTokenizer())
-    >>> [(word["word"], word["start"], word["end"]) for word in tagger("Hello, Rome!")]
-    [('Hello', 0, 5), (',', 5, 6), ('Rome', 7, 11), ('!', 11, 12)]
-
-    ```
     """
 
     def preprocess(self, sentence: Any, offset_mapping: Any = None, **params: Any) -> Iterator[dict[str, Any]]:
