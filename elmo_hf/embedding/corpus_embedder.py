@@ -29,7 +29,7 @@ from .shards import BrokenShard, shard_name
 from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_shards, read_settings, write_settings
 
 FORMAT_VERSION = 1
-# One file of HDF5, written from finished parts.
+# One file of HDF5, written from finished shards.
 LAYOUTS = ("bilm-hdf5", "allennlp-hdf5")
 NUMPY_DTYPES = ("float32", "float16")
 
@@ -59,26 +59,26 @@ def embed_corpus(
 ) -> RunSummary:
     """Writes the vectors of sentences into a store, or goes on with it.
 
-    The store is a folder of parts. Which sentences make a part follows from the sentences alone, and a part is
-    there whole or not at all: whatever ends a run, and whoever goes on with it, the store will be the same.
+    The store is a folder of shards, `part-000000...`. Where a shard ends depends on the sentences only, and a shard is
+    there completely or not at all: whatever ends a run, and whoever resumes it, the store will be the same.
 
     Args:
         model: a folder, a repository of the Hub, or an ElmoEmbedder.
         sentences: strings or lists of words.
         output: the folder of the store; for a layout of HDF5 the file.
         format: `"safetensors"` or `"parquet"`; or `"bilm-hdf5"` or `"allennlp-hdf5"`, one file as those programs
-            write it, made at the end from parts in a folder beside it.
+            write it, which is made at the end from shards in a folder beside it.
         layers, pooling, dtype, boundaries, batch_tokens, batch_size, stateful: as ElmoEmbedder.encode takes them.
-        splitting: how strings become words; not given, as saved with the model.
-        part_sentences, part_characters: how much one part holds at most; of characters the first a quarter, the second
-            two and the third three, so that several processes share a short text too.
-        threads: of each process; results may depend on it in their last bits. Not given: 1, or the store's.
-        processes: how many make parts side by side; None for one for each processor, up to four.
-        shard: (k, n): make only each n-th part, from the k-th on. When the last of all shards ends, the store is
-            finished.
-        ray: make the parts as tasks on Ray; `True` for this machine, or a cluster's address.
+        splitting: how strings become words. Default: as saved with the model.
+        part_sentences, part_characters: the size of a shard. The first shards hold a quarter, a half and three
+            quarters of the characters, so that several processes share a short text too.
+        threads: of each process; the last bits of vectors may depend on it. Default: 1, or as the store was begun.
+        processes: how many processes write shards; None for one for each processor, up to four.
+        shard: (k, n): write only every n-th shard, from the k-th on, as one of n machines. The last of them finishes
+            the store.
+        ray: write the shards as tasks on Ray; `True` for this machine, or a cluster's address.
         device: as `"cuda"`; not given, a GPU if there is one.
-        progress: called after each part.
+        progress: called with the summary before the first shard and after each.
         arguments: what any `from_pretrained` takes, as `revision`.
 
     Example:
@@ -139,7 +139,7 @@ def embed_corpus(
 
         return check_file(output, settings, cut())
     settings = begin_store(folder, settings)
-    # Whoever else makes parts may stand in another folder.
+    # Whoever else makes shards may stand in another folder.
     name = os.path.abspath(settings["model"]) if os.path.exists(settings["model"] or "") else settings["model"]
     writer_spec = WriterSpec(str(name), device, arguments, os.path.abspath(folder), settings)
     summary = RunSummary()

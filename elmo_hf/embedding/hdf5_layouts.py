@@ -53,7 +53,7 @@ def _write(path: Path, store: ShardStore):
         if named:
             listed = file.create_dataset(NUMBERS, (1,), dtype=h5py.string_dtype())
             listed[0] = json.dumps(numbers)
-        # An attribute has room for 64 kB: the sizes of the parts that were do not matter any more.
+        # An attribute has room for 64 kB: the sizes of the shards that were do not matter any more.
         settings = {**store.settings, "parts": None, "input": digest_of(digests)}
         file.attrs[SETTINGS] = json.dumps(settings)
 

@@ -16,18 +16,18 @@ from .shards import NOTES, BrokenShard, Shard, ShardFormat, notes_text, read_not
 ROWS_OF_GROUP = 32
 
 
-def write(path: Path, part: Shard):
+def write(path: Path, shard: Shard):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    first, texts = part.notes["first"], part.texts
+    first, texts = shard.notes["first"], shard.texts
     columns = {
-        "sentence": pa.array(range(first, first + len(part.words)), pa.int64()),
-        "text": pa.array(_clean(texts if texts is not None else [" ".join(words) for words in part.words])),
-        "words": pa.array([_clean(words) for words in part.words], pa.list_(pa.string())),
-        "vectors": _vectors_column(part),
+        "sentence": pa.array(range(first, first + len(shard.words)), pa.int64()),
+        "text": pa.array(_clean(texts if texts is not None else [" ".join(words) for words in shard.words])),
+        "words": pa.array([_clean(words) for words in shard.words], pa.list_(pa.string())),
+        "vectors": _vectors_column(shard),
     }
-    table = pa.table(columns).replace_schema_metadata({NOTES: notes_text(part.notes)})
+    table = pa.table(columns).replace_schema_metadata({NOTES: notes_text(shard.notes)})
     names = ("text", "words.list.element")
     pq.write_table(
         table,
@@ -52,21 +52,21 @@ def _leaf(kind: Any) -> list[str]:
     return [name]
 
 
-def _vectors_column(part: Shard) -> Any:
+def _vectors_column(shard: Shard) -> Any:
     """Numbers of all sentences behind each other, inside of as many lists as there are axes."""
     import pyarrow as pa
 
-    several, pooled = part.notes["several"], part.notes["pooled"]
-    size = part.vectors[0].shape[2]
-    flat = torch.cat([vectors.reshape(-1) for vectors in part.vectors]).numpy()
+    several, pooled = shard.notes["several"], shard.notes["pooled"]
+    size = shard.vectors[0].shape[2]
+    flat = torch.cat([vectors.reshape(-1) for vectors in shard.vectors]).numpy()
     column = pa.FixedSizeListArray.from_arrays(pa.array(flat), size)
-    lengths = [vectors.shape[1] for vectors in part.vectors]
+    lengths = [vectors.shape[1] for vectors in shard.vectors]
     if not pooled:
-        layers = part.vectors[0].shape[0]
+        layers = shard.vectors[0].shape[0]
         starts = starts_of(np.repeat(lengths, layers) if several else lengths)
         column = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), column)
     if several:
-        column = pa.FixedSizeListArray.from_arrays(column, part.vectors[0].shape[0])
+        column = pa.FixedSizeListArray.from_arrays(column, shard.vectors[0].shape[0])
     return column
 
 
@@ -76,7 +76,7 @@ def _clean(strings: list[str]) -> list[str]:
 
 
 class Reader:
-    """An open part; only the row groups of the sentences asked for are read."""
+    """An open shard; only the row groups of the sentences asked for are read."""
 
     def __init__(self, path: Path):
         import pyarrow as pa

@@ -18,7 +18,7 @@ from .shard_writer import ShardWriter, WriterSpec, WrittenShard
 
 # Parts that are handed out ahead of time, for each process.
 AHEAD = 2
-# So many deaths without a part in between, and it is no accident.
+# So many deaths without a shard in between, and it is no accident.
 MOST_DEATHS = 3
 
 _writer: ShardWriter | None = None

@@ -15,7 +15,7 @@ from .shard_writer import ShardWriter, WriterSpec, WrittenShard
 
 # Parts that are handed out ahead of time, for each processor of the cluster.
 AHEAD = 2
-# How often a part is given out again when its worker dies.
+# How often a shard is given out again when its worker dies.
 RETRIES = 5
 
 _write_shards: dict[str, ShardWriter] = {}

@@ -11,21 +11,21 @@ from safetensors.torch import save
 from .shards import NOTES, REMEDY, BrokenShard, Shard, ShardFormat, notes_text, read_notes, starts_of
 
 
-def write(path: Path, part: Shard):
+def write(path: Path, shard: Shard):
     # (rows, layers, size): a sentence is one run of bytes.
-    starts = starts_of([vectors.shape[1] for vectors in part.vectors])
-    rows = torch.cat([vectors.transpose(0, 1) for vectors in part.vectors]).contiguous()
+    starts = starts_of([vectors.shape[1] for vectors in shard.vectors])
+    rows = torch.cat([vectors.transpose(0, 1) for vectors in shard.vectors]).contiguous()
     tensors = {
         "vectors": rows,
         "sentence_starts": torch.from_numpy(starts),
         "checksums": torch.tensor([_checksum(rows[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]),
-        "word_counts": torch.tensor([len(words) for words in part.words], dtype=torch.long),
-        **_strings("words", [word for words in part.words for word in words]),
+        "word_counts": torch.tensor([len(words) for words in shard.words], dtype=torch.long),
+        **_strings("words", [word for words in shard.words for word in words]),
     }
-    if part.texts is not None:
-        tensors |= _strings("texts", part.texts)
+    if shard.texts is not None:
+        tensors |= _strings("texts", shard.texts)
     # The order of several keys in a header is random: one makes files that are equal byte for byte.
-    save_tensors(tensors, path, {NOTES: notes_text(part.notes)})
+    save_tensors(tensors, path, {NOTES: notes_text(shard.notes)})
 
 
 def save_tensors(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None):
@@ -45,7 +45,7 @@ def _checksum(rows: torch.Tensor) -> int:
 
 
 class Reader:
-    """An open part; what is asked for is read, and nothing else."""
+    """An open shard; only what is asked for is read."""
 
     def __init__(self, path: Path):
         self.path = path

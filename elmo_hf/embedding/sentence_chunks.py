@@ -10,10 +10,10 @@ from typing import Any
 
 from elmo_hf.text.inputs import Sentence
 
-# What is read ahead, and what one part of a store holds, at most (but for a single longer sentence).
+# What is read ahead, and what one shard of a store holds, at most (but for a single longer sentence).
 CHUNK_SENTENCES = 1000
 CHUNK_CHARACTERS = 2**16
-# So many parts of a store are smaller than the others, each larger than the one before: a short text is work for
+# So many shards of a store are smaller than the others, each larger than the one before: a short text is work for
 # several processes too.
 SMALLER_CHUNKS = 4
 

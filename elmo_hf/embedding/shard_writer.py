@@ -90,14 +90,14 @@ class ShardWriter:
             "pooled": self.spec.pooling is not None,
             "size": settings["size"],
         }
-        part = Shard(notes, words, texts, vectors)
+        shard = Shard(notes, words, texts, vectors)
         path = self.folder / shard_name(chunk.number, self.format.ending)
-        write_atomically(path, lambda temporary: self.format.write(temporary, part))
+        write_atomically(path, lambda temporary: self.format.write(temporary, shard))
         if settings["stateful"] and chunk.number:
             self._state_file(chunk.number - 1).unlink(missing_ok=True)
         return WrittenShard(chunk.number, len(words), count)
 
-    # -- the state of --stateful, saved before the part that it is the end of
+    # -- the state of --stateful, saved before the shard that it is the end of
 
     def _state_file(self, number: int) -> Path:
         return self.folder / f".state-{number:06d}.safetensors"
@@ -158,7 +158,7 @@ def fingerprint(embedder: ElmoEmbedder) -> str:
     found = hashlib.blake2b(digest_size=16)
     found.update(json.dumps(facts, sort_keys=True).encode())
     tensors = sorted(model.state_dict().items())
-    # A hundred million numbers are a second of work for one thread, before the first part is begun.
+    # A hundred million numbers are a second of work for one thread, before the first shard is begun.
     with ThreadPoolExecutor(min(MAX_PROCESSES, num_processors())) as pool:
         digests = pool.map(_digest, (tensor for _, tensor in tensors))
         for (name, tensor), digest in zip(tensors, digests, strict=True):

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-# The one key of a part's own notes.
+# The one key of a shard's own notes.
 NOTES = "elmo_hf_part"
-# What helps where a part is not what it should be.
+# What helps where a shard is not what it should be.
 REMEDY = "Remove the file, and the command that made the store makes it again."
 
 
@@ -33,7 +33,7 @@ class Shard:
 
 
 class ShardReader(Protocol):
-    """An open part. Sentences are counted from the part's own first."""
+    """An open shard. Sentences are counted from the shard's own first."""
 
     notes: dict[str, Any]
 
@@ -47,7 +47,7 @@ class ShardReader(Protocol):
 
 @dataclass(frozen=True)
 class ShardFormat:
-    """How parts are written and read: the end of their files' names, the types that they can hold."""
+    """How shards are written and read: the end of their files' names, the types that they can hold."""
 
     name: str
     ending: str
@@ -57,7 +57,7 @@ class ShardFormat:
 
 
 class BrokenShard(ValueError):
-    """A file that is no part, or not a whole one; the message names it."""
+    """A file that is no shard, or not a whole one; the message names it."""
 
     @classmethod
     def because(cls, what: str, error: Exception) -> "BrokenShard":
@@ -71,7 +71,7 @@ def shard_name(number: int, ending: str) -> str:
 
 
 def read_notes(text: str | bytes | None, path: Path) -> dict[str, Any]:
-    """A part's own notes, or a BrokenShard that says it has none."""
+    """A shard's own notes, or a BrokenShard that says it has none."""
     if text is None:
         raise BrokenShard(f"{path} was not written as a part of a store of vectors (it has no {NOTES!r}).")
     return json.loads(text)

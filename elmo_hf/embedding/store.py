@@ -1,4 +1,4 @@
-"""Stores of vectors: a folder of parts and a store.json that says what they are; or one finished HDF5 file."""
+"""Stores of vectors: a folder of shards and a store.json that says what they are; or one finished HDF5 file."""
 
 import bisect
 import json
@@ -20,7 +20,7 @@ from .shards import REMEDY, BrokenShard, ShardFormat, ShardReader, shard_name, s
 
 SETTINGS = "store.json"
 FORMATS = {one.name: one for one in (SAFETENSORS, PARQUET)}
-# What store.json says once all parts are there.
+# What store.json says once all shards are there.
 TOTALS = ("sentences", "words", "parts")
 # Names by which a model was called may differ between machines; its weights may not.
 NOT_COMPARED = ("model", "revision", *TOTALS)
@@ -101,7 +101,7 @@ class EmbeddingStore(Sequence):
 
 
 class ShardStore(EmbeddingStore):
-    """A folder of parts."""
+    """A folder of shards."""
 
     def __init__(self, folder: Path):
         self.folder, self.settings = folder, read_settings(folder)
@@ -139,7 +139,7 @@ class ShardStore(EmbeddingStore):
         return part, self._starts[part]
 
     def reader(self, part: int) -> ShardReader:
-        """An open part."""
+        """An open shard."""
         if part not in self._open:
             path = self.folder / shard_name(part, self.format.ending)
             if not path.exists():
@@ -236,7 +236,7 @@ def check_settings(where: Path, here: dict[str, Any], settings: dict[str, Any]):
 
 
 def store_name(settings: dict[str, Any]) -> str:
-    """A short name of what a store holds, which its parts carry: a part of another store is known by it."""
+    """A short name of what a store holds, which its shards carry: a shard of another store is known by it."""
     import hashlib
 
     counted = {name: value for name, value in settings.items() if name not in NOT_COMPARED}
@@ -244,7 +244,7 @@ def store_name(settings: dict[str, Any]) -> str:
 
 
 def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str, Any]):
-    """Refuses a part that is another one, or of another store."""
+    """Refuses a shard that is another one, or of another store."""
     if notes.get("part") != part or notes.get("store") != store_name(settings):
         raise BrokenShard(
             f"{path} is part {notes.get('part')} of another store; this one was made with {SETTINGS} beside it. "
@@ -253,6 +253,6 @@ def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str
 
 
 def finished_shards(folder: Path, format: ShardFormat) -> set[int]:
-    """The numbers of the parts that are there."""
+    """The numbers of the shards that are there."""
     names = folder.glob(f"part-*{format.ending}")
     return {int(path.name[len("part-") : -len(format.ending)]) for path in names}
