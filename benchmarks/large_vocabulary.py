@@ -11,7 +11,7 @@ import torch
 
 from elmo_hf import ElmoForPreTraining
 from elmo_hf.pretraining import config_of_size
-from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad
+from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, use_sparse_gradients
 
 
 def main():
@@ -27,7 +27,7 @@ def main():
     config = config_of_size(given.size)
     config.vocab_size, config.num_sampled = given.words, given.num_sampled
     model = ElmoForPreTraining(config).train()
-    model.use_sparse_gradients()
+    use_sparse_gradients(model)
     torch.sparse.check_sparse_tensor_invariants.disable()
     trained = [p for name, p in model.named_parameters() if "scalar_mix" not in name]
     optimizer = original_adagrad(trained, 0.2, given.unroll_steps)

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from elmo_hf.vector_settings import vector_settings
+
 from .eligibility import is_observed
 from .prepared import can_fingerprint, hashes_of
 
 PADDING_CHARACTER = 261  # fills a row of characters behind a word
-# Fields of the config that do not change the layers of the biLM.
-FIELDS_BEHIND_LAYERS = ("head", "mix", "id2label", "label2id", "architectures", "freeze_bilm", "custom_pipelines")
 
 
 class SentenceCache:
@@ -112,7 +112,7 @@ class SentenceCache:
 def _keys_of(model: Any, weights: list[torch.Tensor], input_ids: torch.Tensor, mask: torch.Tensor) -> list[bytes]:
     """The key of each row, wherever its padding is."""
     config, layers = model.config, model.bilm.layers
-    fields = sorted((k, repr(v)) for k, v in config.to_dict().items() if not k.startswith(FIELDS_BEHIND_LAYERS))
+    fields = sorted(vector_settings(config, mix=False).items())
     settings = [(layer.cell_clip, layer.projection_clip, layer.skip) for layer in layers]
     settings.append(getattr(model.token_encoder, "activation", None))
     shapes = [(weight.shape, weight.dtype) for weight in weights]

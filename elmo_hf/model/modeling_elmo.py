@@ -351,10 +351,6 @@ class LstmWeights(NamedTuple):
     projection: Weight | None  # (P, H); None where H == P
 
 
-def clip(x: Tensor, bound: float | None) -> Tensor:
-    return x if bound is None else x.clamp(-bound, bound)
-
-
 def lstm_layer(
     inputs: Sequence[Tensor],
     hs: Sequence[Tensor],
@@ -373,48 +369,30 @@ def lstm_layer(
         weights: the fields of LstmWeights for each direction.
         batch_sizes: how many texts have a token at each step.
         cell_clip, projection_clip: bounds, or None.
-        mask: (N, 1), tokens at which the state does not change; see Packing.
+        mask: (N, 1), where the state changes, in the order of the first direction; see Packing.
 
     Returns:
         For each direction the outputs (N, P) and the states after the last token of each text.
     """
-    directions = [
-        _lstm_direction(
-            x, h, c, w, batch_sizes, cell_clip, projection_clip, mask if number == 0 else _reversed(mask, h)
-        )
-        for number, (x, h, c, w) in enumerate(zip(inputs, hs, cs, weights, strict=True))
-    ]
-    outputs, hs, cs = (list(part) for part in zip(*directions, strict=True))
+    results = []
+    for direction, (x, h, c, w) in enumerate(zip(inputs, hs, cs, weights, strict=True)):
+        w = LstmWeights(*map(dequantize, w))
+        masks = [None] * len(batch_sizes) if mask is None else mask.split(batch_sizes)[:: -1 if direction else 1]
+        outputs, ended = [], []
+        for gates, present in zip(F.linear(x, w.input, w.bias).split(batch_sizes), masks, strict=True):
+            running = len(gates)
+            if running < len(h):  # the shorter texts end here
+                ended.append((h[running:], c[running:]))
+                h, c = h[:running], c[:running]
+            new_h, new_c = lstm_step(gates, h, c, w, cell_clip, projection_clip)
+            if present is not None:
+                new_c = torch.where(present, new_c, c)
+            outputs.append(new_h)
+            h, c = (new_h if present is None else torch.where(present, new_h, h)), new_c
+        h, c = (torch.cat(part) for part in zip((h, c), *reversed(ended), strict=True))
+        results.append((torch.cat(outputs) if outputs else x, h, c))
+    outputs, hs, cs = (list(part) for part in zip(*results, strict=True))
     return outputs, hs, cs
-
-
-def _reversed(mask: Tensor | None, h: Tensor) -> Tensor | None:
-    return None if mask is None else mask.view(-1, len(h)).flip(0).reshape(-1, 1)
-
-
-def _lstm_direction(
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    weights: tuple,
-    batch_sizes: list[int],
-    cell_clip: float | None,
-    projection_clip: float | None,
-    mask: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    weights = LstmWeights(*map(dequantize, weights))
-    outputs, ended = [], []
-    masks = [None] * len(batch_sizes) if mask is None else mask.split(batch_sizes)
-    for gates, present in zip(F.linear(x, weights.input, weights.bias).split(batch_sizes), masks, strict=True):
-        running = len(gates)
-        if running < len(h):  # the shorter texts end here
-            ended.append((h[running:], c[running:]))
-            h, c = h[:running], c[:running]
-        new_h, new_c = lstm_step(gates, h, c, weights, cell_clip, projection_clip)
-        h, c = (new_h, new_c) if present is None else (torch.where(present, new_h, h), torch.where(present, new_c, c))
-        outputs.append(new_h)
-    h, c = (torch.cat(part) for part in zip((h, c), *reversed(ended), strict=True))
-    return torch.cat(outputs) if outputs else x, h, c
 
 
 def lstm_step(
@@ -427,10 +405,13 @@ def lstm_step(
     wide = torch.promote_types(c.dtype, torch.float32)
     i, j, f, o = (gates + F.linear(h, weights.recurrent)).to(wide).chunk(4, -1)
     # A forget bias of 1 is part of the original cell, not of its stored bias.
-    new_c = clip(torch.sigmoid(f + 1) * c.to(wide) + torch.sigmoid(i) * torch.tanh(j), cell_clip)
+    new_c = torch.sigmoid(f + 1) * c.to(wide) + torch.sigmoid(i) * torch.tanh(j)
+    if cell_clip is not None:
+        new_c = new_c.clamp(-cell_clip, cell_clip)
     new_h = (torch.sigmoid(o) * torch.tanh(new_c)).to(h.dtype)
     if weights.projection is not None:
-        new_h = clip(F.linear(new_h, weights.projection), projection_clip).to(h.dtype)
+        new_h = F.linear(new_h, weights.projection).to(h.dtype)
+        new_h = new_h if projection_clip is None else new_h.clamp(-projection_clip, projection_clip)
     return new_h, new_c.to(c.dtype)
 
 
@@ -503,9 +484,9 @@ class ElmoBiLm(nn.Module):
 
     def initial_states(self, batch: int, like: Tensor) -> States:
         """Zeros, which is where every text begins unless states are given."""
-        config = self.config
-        h = like.new_zeros(batch, config.num_directions, config.projection_size)
-        c = like.new_zeros(batch, config.num_directions, config.cell_size)
+        config, directions = self.config, 2 if self.config.bidirectional else 1
+        h = like.new_zeros(batch, directions, config.projection_size)
+        c = like.new_zeros(batch, directions, config.cell_size)
         return tuple((h, c) for _ in range(config.num_hidden_layers))
 
     def forward(
@@ -585,7 +566,7 @@ class ElmoScalarMix(nn.Module):
             pairs = zip(self._fixed_weights(), layers, strict=True)
             mixed = sum(weight * layer for weight, layer in pairs if weight)
         else:
-            weights = _at_least_float32(self.weight).softmax(0) * self.gamma
+            weights = self.weight.to(torch.promote_types(self.weight.dtype, torch.float32)).softmax(0) * self.gamma
             mixed = sum(w * layer for w, layer in zip(weights.to(layers[0].dtype).unbind(), layers, strict=True))
         return mixed if attention_mask is None else torch.where(attention_mask.bool()[..., None], mixed, 0.0)
 
@@ -599,7 +580,8 @@ class ElmoScalarMix(nn.Module):
 
     def _normalize(self, layer: Tensor, words: Tensor) -> Tensor:
         dims = (0, 1, 2) if self.layer_norm == "batch" else (1, 2)
-        x, words = _at_least_float32(layer), words[..., None]  # (B, T, size), (B, T, 1)
+        x = layer.to(torch.promote_types(layer.dtype, torch.float32))  # (B, T, size)
+        words = words[..., None]
         count = (words.sum(dims, keepdim=True) * x.shape[-1]).clamp(min=1)
         mean = torch.where(words, x, 0.0).sum(dims, keepdim=True) / count
         variance = torch.where(words, x - mean, 0.0).square().sum(dims, keepdim=True) / count
@@ -607,10 +589,6 @@ class ElmoScalarMix(nn.Module):
 
     def extra_repr(self) -> str:
         return f"num_layers={self.num_layers}, mode={self.mode!r}, layer_norm={self.layer_norm!r}, l2={self.l2}"
-
-
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def can_inspect(x: Tensor) -> bool:
@@ -650,7 +628,7 @@ def check_inputs(config: ElmoConfig, input_ids: Any = None, inputs_embeds: Any =
     elif config.word_input:
         fits, expected = x.dim() == 2, "word ids (batch, tokens), as ElmoTokenizer makes them"
     else:
-        width = config.row_width
+        width = config.max_characters_per_token if config.dictionary is None else config.row_width
         # Rows of bytes may be narrower, since their padding is known; a dictionary has a padding of its own.
         fits = x.dim() == 3 and (1 if config.dictionary is None else width) <= x.shape[2] <= width
         expected = f"(batch, tokens, characters) with up to {width} characters a token, as ElmoTokenizer makes them"
@@ -662,7 +640,8 @@ def check_inputs(config: ElmoConfig, input_ids: Any = None, inputs_embeds: Any =
                 f"Invalid shape of `{other}`: {tuple(value.shape)}. Expected a value per token, {tuple(x.shape[:2])}."
             )
     if inputs_embeds is None and x.numel() and can_inspect(x):
-        rows = config.vocab_size + 1 if config.word_input else config.row_ids
+        rows = config.vocab_size + 1 if config.word_input else config.character_vocab_size
+        rows = rows if config.dictionary is None else config.row_ids
         lowest, highest = (int(value) for value in torch.aminmax(x))
         if lowest < 0 or highest >= rows:
             wrong = lowest if lowest < 0 else highest
@@ -688,9 +667,7 @@ def check_labels(labels: Tensor, num_labels: int, mask: Tensor | None = None) ->
 
 
 def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor):
-    """Raises unless the states are None, or those of this model for a batch of this size."""
-    if past_states is None:
-        return
+    """Raises unless the states are those of this model for a batch of this size."""
     try:
         found = [(tuple(part.shape), part.dtype, part.device) for h, c in past_states for part in (h, c)]
     except (TypeError, ValueError, AttributeError):
@@ -714,6 +691,12 @@ def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor)
 
 class CheckpointError(ValueError, RuntimeError):
     """Weights that do not fit the model; transformers raises RuntimeError for them."""
+
+
+def _weights_of(name: Any) -> str:
+    """The file of the weights where it is known, for example `The weights in DIR/model.safetensors`."""
+    files = sorted(Path(name).glob("*.safetensors")) if isinstance(name, (str, os.PathLike)) else []
+    return f"The weights in {files[0]}" if len(files) == 1 else f"The weights of {name}"
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
@@ -772,39 +755,28 @@ class ElmoPreTrainedModel(PreTrainedModel):
         Weights of the biLM that are missing, damaged or of other shapes than config.json says are an error, unless
         `output_loading_info=True` asks for a report, or `ignore_mismatched_sizes=True` allows other shapes.
         """
-        name, wants_report = pretrained_model_name_or_path, kwargs.pop("output_loading_info", False)
-        mismatches_allowed = kwargs.pop("ignore_mismatched_sizes", False)
-        if name is not None:
-            check_local_path(name)
+        wants_report = kwargs.pop("output_loading_info", False)
+        allowed = kwargs.pop("ignore_mismatched_sizes", False)
+        check_local_path(pretrained_model_name_or_path)
         try:
             model, report = super().from_pretrained(
-                name, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+                pretrained_model_name_or_path, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
             )
         except SafetensorError as error:
-            raise OSError(f"{_weights_of(name)} are damaged and cannot be read: {error}.") from error
-        model._check_loaded(name, report, mismatches_allowed, wants_report)
+            raise OSError(f"{_weights_of(pretrained_model_name_or_path)} are damaged: {error}.") from error
+        # Without the weights of a biLM a model would compute with random numbers; a head or a mix may be new.
+        needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
+        missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
+        mismatched = sorted((key, list(shape), list(expected)) for key, shape, expected in report["mismatched_keys"])
+        problem = None
+        if mismatched and not allowed:
+            problem = "{} has the shape {}, but the model expects {}".format(*mismatched[0])
+        elif missing and not wants_report:
+            problem = f"{missing[0]} is missing"
+        if problem is not None:
+            raise CheckpointError(f"{_weights_of(pretrained_model_name_or_path)} do not fit config.json: {problem}.")
         model._apply_freezing()  # loading makes every parameter trainable
         return (model, report) if wants_report else model
-
-    def _check_loaded(self, name: Any, report: dict[str, Any], mismatches_allowed: bool, wants_report: bool):
-        """Raises if weights have other shapes than the model, or if weights of the biLM are missing."""
-        # Without these a model would compute with random numbers; a head or a mix may be new.
-        needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{self.base_model_prefix}."
-        missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
-        wrong = sorted((key, tuple(shape), tuple(expected)) for key, shape, expected in report["mismatched_keys"])
-        if wrong and not mismatches_allowed:
-            key, shape, expected = wrong[0]
-            problem = f"{key} has the shape {list(shape)}, and the model expects {list(expected)}"
-            option = "`ignore_mismatched_sizes=True` initializes such weights anew"
-        elif missing and not wants_report:
-            problem, option = f"{missing[0]} is missing", "`output_loading_info=True` returns a report instead"
-        else:
-            return
-        more = len(wrong or missing) - 1
-        raise CheckpointError(
-            f"{_weights_of(name)} do not fit config.json: {problem}{f' (and {more} more)' if more else ''}. Expected "
-            f"both files as they were saved together ({option})."
-        )
 
     def post_init(self):
         super().post_init()
@@ -935,15 +907,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
         return super().push_to_hub(repo_id, **kwargs)
 
 
-def _weights_of(name: Any) -> str:
-    """The file of the weights where it is known, for example `The weights in DIR/model.safetensors`."""
-    folder = Path(name) if isinstance(name, (str, os.PathLike)) else None
-    if folder is None or not folder.is_dir():
-        return f"The weights of {name}"
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
-    return f"The weights in {files[0] if len(files) == 1 else folder}"
-
-
 @dataclass
 class ElmoModelOutput(ModelOutput):
     """What ElmoModel returns.
@@ -1016,10 +979,12 @@ class ElmoModel(ElmoPreTrainedModel):
             use_cache: return `past_states`. By default if `past_states` are passed.
             keywords: keywords of other models of transformers, such as `output_attentions`, which are ignored.
         """
-        self.check_keywords(keywords)
+        if keywords:
+            self.check_keywords(keywords)
         check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
-        check_states(self.config, past_states, len(mask), self.bilm.forward_layers[0].bias)
+        if past_states is not None:
+            check_states(self.config, past_states, len(mask), self.bilm.forward_layers[0].bias)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         returns_states = past_states is not None if use_cache is None else use_cache
@@ -1053,9 +1018,9 @@ class ElmoModel(ElmoPreTrainedModel):
             tokens = self.token_encoder(packing.pack(input_ids))  # (N, P)
         else:
             tokens = packing.pack(inputs_embeds)
-        inputs = [tokens, tokens.index_select(0, packing.reverse)][: self.config.num_directions]
+        inputs = [tokens, tokens.index_select(0, packing.reverse)] if self.config.bidirectional else [tokens]
         outputs, states = self.bilm(inputs, packing, past_states)
-        token_layer = torch.cat([tokens] * self.config.num_directions, -1)
+        token_layer = torch.cat([tokens] * len(inputs), -1)
         return [token_layer, *(packing.to_forward_order(output) for output in outputs)], packing, states
 
     def mix(self, layers: Sequence[Tensor], mask: Tensor, input_ids: Tensor | None) -> Tensor:

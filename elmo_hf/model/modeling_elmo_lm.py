@@ -225,20 +225,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     def get_output_embeddings(self) -> nn.Module:
         return self.softmax
 
-    def use_sparse_gradients(self) -> list[str]:
-        """Makes gradients of tables over the vocabulary sparse, where negative samples are drawn.
-
-        Not every optimizer accepts these. Returns the names of the parameters that have them.
-        """
-        if self.config.num_sampled is None:
-            return []
-        self.softmax.sparse_gradients = True
-        names = [] if self.config.share_embedding_softmax else ["softmax.weight"]
-        if self.config.word_input:
-            self.elmo.token_encoder.embedding.sparse = True
-            names.append("elmo.token_encoder.embedding.weight")
-        return names
-
     def _apply_freezing(self):
         super()._apply_freezing()
         self.elmo.scalar_mix.requires_grad_(False)
@@ -282,7 +268,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         mask = token_mask(input_ids, attention_mask)
         if backward_input_ids is not None:
             self._check_backward(input_ids, backward_input_ids)
-        check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
+        if past_states is not None:
+            check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
         tops, packing, states = self._run(input_ids, backward_input_ids, mask, past_states)  # (N, P) each
         returns_states = past_states is not None if use_cache is None else use_cache
         output = ElmoForPreTrainingOutput(past_states=states if returns_states else None)
@@ -326,7 +313,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 direction is then in the same order. By default `tokens`, from the last to the first.
             past_states: as in ElmoModel.
         """
-        check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
+        if past_states is not None:
+            check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
         packing = pack_tokens(mask.bool())
         x, is_reversed = packing.pack(tokens), backward_tokens is None
         backward = x.index_select(0, packing.reverse) if is_reversed else packing.pack(backward_tokens)

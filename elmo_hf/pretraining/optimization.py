@@ -6,6 +6,8 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
+
 
 def original_adagrad(parameters: list[nn.Parameter], lr: float, unroll_steps: int) -> torch.optim.Adagrad:
     """Adagrad with the original's initial accumulator of 1 and its gradients of unroll_steps * loss.
@@ -39,3 +41,18 @@ def clip_by_global_norm(model: nn.Module, most: float) -> torch.Tensor:
     if math.isfinite(most):
         torch._foreach_mul_(values, most / norm.clamp(min=most))
     return norm
+
+
+def use_sparse_gradients(model: ElmoForPreTraining) -> list[str]:
+    """Makes gradients of tables over the vocabulary sparse, where negative samples are drawn.
+
+    Not every optimizer accepts these. Returns the names of the parameters that have them.
+    """
+    if model.config.num_sampled is None:
+        return []
+    model.softmax.sparse_gradients = True
+    names = [] if model.config.share_embedding_softmax else ["softmax.weight"]
+    if model.config.word_input:
+        model.elmo.token_encoder.embedding.sparse = True
+        names.append("elmo.token_encoder.embedding.weight")
+    return names

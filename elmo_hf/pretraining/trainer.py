@@ -28,7 +28,12 @@ from elmo_hf.pretraining.checkpoints import (
     read_states,
     write_position,
 )
-from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
+from elmo_hf.pretraining.optimization import (
+    clip_by_global_norm,
+    original_adagrad,
+    share_sparse_gradient,
+    use_sparse_gradients,
+)
 from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
 from elmo_hf.pretraining.training_windows import TrainingWindows
 
@@ -99,7 +104,7 @@ class ElmoPretrainer(ElmoTrainer):
         args.per_device_train_batch_size = per_process
         self.original = args.optim == "adagrad"
         # All other optimizers want gradients of every row.
-        self.sparse_names = model.use_sparse_gradients() if self.original else []
+        self.sparse_names = use_sparse_gradients(model) if self.original else []
         if self.sparse_names:
             torch.sparse.check_sparse_tensor_invariants.disable()  # said aloud, or torch warns of it
         if self.sparse_names and args.world_size > 1:
