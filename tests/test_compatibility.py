@@ -229,4 +229,5 @@ def test_a_killed_run_is_resumed_or_refused(tmp_path):
     whole, resumed = load_file(folder / "whole_run.safetensors"), load_file(folder / "model/model.safetensors")
     assert set(whole) == set(resumed)
     for key, values in whole.items():
-        torch.testing.assert_close(resumed[key], values, atol=1e-4, rtol=1e-4)
+        # Dropout draws its masks for packed tokens now: the weights are near those of the older program, not equal.
+        torch.testing.assert_close(resumed[key], values, atol=1e-2, rtol=0)

@@ -285,13 +285,17 @@ class ElmoCharacterEncoder(nn.Module):
         self.config = config
         self.activation = config.character_cnn_activation
         sizes = config.dictionary or {"characters": config.character_vocab_size - 1, "words": 0, "word_dim": 0}
-        self.embedding = self.word_embedding = None
+        channels, self.embedding, self.word_embedding = config.character_embedding_dim, None, None
+        if config.dictionary is None:
+            # The order of parameters is that of older versions: states of optimizers go by it.
+            self.embedding = nn.Embedding(config.character_vocab_size, channels, padding_idx=0)
         self.convolutions, self.highways, size = nn.ModuleList(), nn.ModuleList(), sizes["word_dim"]
         if sizes["words"]:
             self.word_embedding = nn.Embedding(sizes["words"] + 1, sizes["word_dim"], padding_idx=0)
         if sizes["characters"]:
-            channels, features = config.character_embedding_dim, config.token_filters
-            self.embedding = nn.Embedding(sizes["characters"] + 1, channels, padding_idx=0)
+            features = config.token_filters
+            if self.embedding is None:
+                self.embedding = nn.Embedding(sizes["characters"] + 1, channels, padding_idx=0)
             self.convolutions.extend(ElmoConvolution(channels, n, width) for width, n in config.character_cnn_filters)
             self.highways.extend(ElmoHighway(features) for _ in range(config.num_highway_layers))
             size += features
@@ -299,10 +303,10 @@ class ElmoCharacterEncoder(nn.Module):
         self.projection = ElmoLinear(size, config.projection_size) if needs_projection else None
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids (N, C) -> (N, P), each distinct word encoded once."""
-        words, numbers = distinct_rows(ids)
+        """ids (..., C) -> (..., P), each distinct word encoded once."""
+        words, numbers = distinct_rows(ids.flatten(0, -2))
         vectors = self.encode(words) if self.word_cache is None else self.word_cache(self, words)
-        return vectors.index_select(0, numbers)
+        return vectors.index_select(0, numbers).unflatten(0, ids.shape[:-1])
 
     def encode(self, words: Tensor) -> Tensor:
         """Rows (U, C) of characters, behind the id of the word if there is a dictionary of words -> (U, P)."""
@@ -316,7 +320,7 @@ class ElmoCharacterEncoder(nn.Module):
                 filter_width = max(width for width, _ in self.config.character_cnn_filters)
                 words = trim_characters(words, filter_width, self.config.max_characters_per_token)
             characters = self.embedding(torch.arange(self.embedding.num_embeddings, device=words.device))  # (V, E)
-            filters = [convolution(characters) for convolution in self.convolutions]
+            filters = [convolution(characters.detach()) for convolution in self.convolutions]
             x = run_kernel(character_features, words, characters, filters, self.activation, padding)
             for highway in self.highways:
                 x = highway(x)
@@ -332,7 +336,7 @@ class ElmoCharacterEncoder(nn.Module):
 
 
 class ElmoWordEmbedding(nn.Module):
-    """Word ids (N,), 0 for no token and k + 1 for line k of the vocabulary -> token vectors (N, P)."""
+    """Word ids (...,), 0 for no token and k + 1 for line k of the vocabulary -> token vectors (..., P)."""
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
@@ -501,7 +505,7 @@ class ElmoBiLm(nn.Module):
         outputs, states = [], []
         for layer, stacks, (h, c) in zip(self.layers, zip(*self.directions, strict=True), past_states, strict=True):
             inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
-            weights = [stack(x) for stack, x in zip(stacks, inputs, strict=True)]
+            weights = [stack(x.detach()) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
             results = layer(weights, packing.batch_sizes, packing.mask, *inputs, *hs, *cs)
             inputs, hs, cs = (results[start::1][: len(stacks)] for start in (0, len(stacks), 2 * len(stacks)))
