@@ -24,7 +24,8 @@ test: $(INSTALLED)  ## Run the tests
 
 fuzz: $(INSTALLED)  ## Try hostile and broken things for 10 minutes, or MINUTES=...
 	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz $(or $(MINUTES),10)
-	$(BIN)/python tests/fuzz/embed_kills.py 100
+	$(BIN)/python tests/fuzz/kills.py embed --kills 100
+	$(BIN)/python tests/fuzz/kills.py pretrain --kills 20
 
 test-page: $(INSTALLED)  ## Run the tests of the page in a real browser (installs gradio, playwright; as root Chromium)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[page]" playwright

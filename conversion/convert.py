@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -10,11 +9,10 @@ import numpy as np
 import torch
 from huggingface_hub.utils import validate_repo_id
 
-from elmo_hf.hub.model_card import model_card
+from elmo_hf.hub.model_card import escaped, model_card
 from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.modeling_elmo import ElmoModel, ElmoPreTrainedModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
-from elmo_hf.model.modeling_elmo import ElmoModel
-from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .downloads import shown
@@ -87,7 +85,7 @@ def convert(
             say(f"found {chosen.title}: {source.found}")
             for note in source.notes:
                 logger.warning("%s", note)
-            names = " and ".join(f"`{_plain(shown(one))}`" for one in sources)
+            names = " and ".join(f"`{escaped(Path(shown(one)).name)}`" for one in sources)
             card = {"origin": f"Converted with elmo_hf from the original files {names}.", **source.card}
             card["splitting"] = splitting or source.splitting or "moses-en"
             card |= {key: value for key, value in given_card.items() if value is not None}
@@ -195,8 +193,3 @@ def _one_line(name: str, value: str | None) -> str | None:
     if value is not None and (not value.strip() or not value.isprintable() or len(value) > 200):
         raise ValueError(f"`{name}` is {value[:60]!r}; accepted is one line of text, as en or apache-2.0.")
     return value
-
-
-def _plain(source: str) -> str:
-    """The name of a source, as a card may show it: nothing in it is Markdown or a second line."""
-    return re.sub(r"[`\s<>|\[\]]|[^\w\s.,:@+~()=#%&!-]", "_", Path(source).name)

@@ -9,8 +9,8 @@ from pathlib import Path
 import h5py
 import torch
 
-from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .convert import load

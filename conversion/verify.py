@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_hf.model.modeling_elmo import ElmoModel, resize_states, word_mask
+from elmo_hf.model.modeling_elmo import ElmoModel, word_mask
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.tensors import resize_states
 
 from .hdf5 import open_weights
 

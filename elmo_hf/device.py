@@ -1,10 +1,19 @@
-"""On which device a model computes."""
+"""Device selection."""
 
 import torch
 
 
-def choose_device(name: str | torch.device | None = None) -> torch.device:
-    """The device of that name, if this machine has it; without a name, a GPU if there is one.
+def choose_device(device: str | torch.device | None = None) -> torch.device:
+    """The device that a model runs on.
+
+    Args:
+        device: a device as torch names it. Default: the first GPU if there is one, else the CPU.
+
+    Returns:
+        The device.
+
+    Raises:
+        ValueError: if this machine does not have the device.
 
     Example:
 
@@ -15,25 +24,26 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
 
     ```
     """
-    if name is None:
+    if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).tolist()  # whether it is there shows when something is put on it
+        chosen = torch.device(device)
+        torch.zeros(1, device=chosen).tolist()  # only an allocation tells whether the device exists
     except (RuntimeError, AssertionError):
+        available = " or ".join(map(repr, _available_devices()))
         raise ValueError(
-            f"There is no device {str(name)!r} for torch {torch.__version__} on this machine; accepted {_accepted()}."
+            f"Invalid `device`: {str(device)!r}. Expected {available} (torch {torch.__version__} on this machine)."
         ) from None
-    return device
+    return chosen
 
 
-def _accepted() -> str:
-    found = ["cpu"]
+def _available_devices() -> list[str]:
+    names = ["cpu"]
     if torch.cuda.is_available():
-        found += ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        names += ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
     if torch.backends.mps.is_available():
-        found.append("mps")
-    return f"is {found[0]}" if len(found) == 1 else f"are {', '.join(found)}"
+        names.append("mps")
+    return names
 
 
 __all__ = ["choose_device"]

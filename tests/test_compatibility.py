@@ -30,32 +30,36 @@ CLASSES = {
     "int8": "ElmoModel",
 }
 every_repository = pytest.mark.parametrize("name", CLASSES)
-# In a process without the package, through the code of version 1 that stands in the repository.
+# In a process without the package, through the code of version 1 that stands in each repository.
 LOAD = """
 import torch, transformers
 from safetensors.torch import save_file
-tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
-model = getattr(transformers, auto_class).from_pretrained(folder, trust_remote_code=True)
-base = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
-assert all(type(one).__module__.startswith("transformers_modules.") for one in (tokenizer, model, base))
-words = {"return_lm_labels": True} if auto_class == "AutoModelForPreTraining" else {}
-batch = tokenizer(texts, padding=True, return_tensors="pt", **words)
-with torch.no_grad():
-    output = model(**batch, **({"return_logits": True} if words else {}))
-    vectors = base(batch["input_ids"], batch["attention_mask"], output_hidden_states=True)
-found = {f"base.hidden_states.{k}": layer for k, layer in enumerate(vectors.hidden_states)}
-found["base.last_hidden_state"] = vectors.last_hidden_state
-found |= {f"model.{key}": value for key, value in output.items() if torch.is_tensor(value)}
-save_file({key: value.contiguous().clone() for key, value in found.items()}, result)
+for folder, auto_class, result in repositories:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    model = getattr(transformers, auto_class).from_pretrained(folder, trust_remote_code=True)
+    base = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
+    assert all(type(one).__module__.startswith("transformers_modules.") for one in (tokenizer, model, base))
+    words = {"return_lm_labels": True} if auto_class == "AutoModelForPreTraining" else {}
+    batch = tokenizer(texts, padding=True, return_tensors="pt", **words)
+    with torch.no_grad():
+        output = model(**batch, **({"return_logits": True} if words else {}))
+        vectors = base(batch["input_ids"], batch["attention_mask"], output_hidden_states=True)
+    found = {f"base.hidden_states.{k}": layer for k, layer in enumerate(vectors.hidden_states)}
+    found["base.last_hidden_state"] = vectors.last_hidden_state
+    found |= {f"model.{key}": value for key, value in output.items() if torch.is_tensor(value)}
+    save_file({key: value.contiguous().clone() for key, value in found.items()}, result)
 """
 
 
-@pytest.fixture
-def repository(tmp_path):
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
     """A function that gives a repository as it was pushed: weights, configuration, tokenizer and all code."""
+    folders = tmp_path_factory.mktemp("pushed")
 
     def folder(name):
-        whole = tmp_path / f"v1_{name}"
+        whole = folders / f"v1_{name}"
+        if whole.exists():
+            return whole
         shutil.copytree(SAVED / "repositories" / name, whole)
         shutil.copytree(SAVED / "repositories" / "code", whole, dirs_exist_ok=True)
         return whole
@@ -148,19 +152,26 @@ with torch.no_grad():
     torch.testing.assert_close(load_file(result)["found"], wanted, atol=1e-5, rtol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def without_package(repository, tmp_path_factory):
+    """What a process without the package makes of each repository, by name; one process reads all of them."""
+    results = tmp_path_factory.mktemp("results")
+    repositories = [
+        (
+            str(repository(name)),
+            f"AutoModel{kind.removeprefix('Elmo').removeprefix('Model')}",
+            str(results / f"{name}.safetensors"),
+        )
+        for name, kind in CLASSES.items()
+    ]
+    env = {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(results / "modules")}
+    run_python(LOAD, env, repositories=repositories, texts=TEXTS)
+    return {name: load_file(results / f"{name}.safetensors") for name in CLASSES}
+
+
 @every_repository
-def test_through_its_own_files_without_the_package(name, repository, tmp_path):
-    result = tmp_path / "result.safetensors"
-    kind = CLASSES[name].removeprefix("Elmo").removeprefix("Model")
-    run_python(
-        LOAD,
-        {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path / "modules")},
-        folder=str(repository(name)),
-        auto_class=f"AutoModel{kind}",
-        texts=TEXTS,
-        result=str(result),
-    )
-    assert_as_expected(load_file(result), name)
+def test_through_its_own_files_without_the_package(name, without_package):
+    assert_as_expected(without_package[name], name)
 
 
 @pytest.mark.parametrize("name", ["language_model", "tagger", "crf_tagger"])

@@ -1,8 +1,9 @@
-"""CONTRIBUTING's recipe for a head, followed word for word."""
+"""CONTRIBUTING's recipe for a task, followed word for word."""
 
 import re
 import shutil
 
+import pytest
 from remote import run_python
 
 TRY = """
@@ -29,36 +30,40 @@ except ValueError as error:
     print(error)
 """
 LOAD = """
+import sys
+sys.path.insert(0, package)
 import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 model = AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True)
 batch = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)(["a b c"], return_tensors="pt")
 torch.testing.assert_close(model(**batch).logits, torch.load(folder + "/logits.pt"))
-print(type(model).__module__.split(".")[0], model.config.head["type"])
+print(type(model).__module__.split(".")[0], type(model.classifier).__module__, model.config.head["type"])
 """
 
 
-def test_a_head_is_one_file_one_row_and_one_line(root, tmp_path):
-    recipe = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Adding a head")[1]
+def test_a_task_is_one_folder_and_one_row(root, tmp_path):
+    recipe = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Adding a task")[1]
     blocks = re.findall(r"^ +```(?:python|text)\n(.*?)^ +```$", recipe, re.S | re.M)
-    file, row, line = ("".join(text[3:] for text in block.splitlines(keepends=True)) for block in blocks)
+    file, row = ("".join(text[3:] for text in block.splitlines(keepends=True)) for block in blocks)
     shutil.copytree(root / "elmo_hf", tmp_path / "elmo_hf", ignore=shutil.ignore_patterns("__pycache__"))
-    model = tmp_path / "elmo_hf" / "model"
-    (model / "head_window_elmo.py").write_text(file.replace("\n\n\n\n", "\n\n\n"), encoding="utf-8")
-    table = (model / "hub_elmo.py").read_text(encoding="utf-8")
+    tasks = tmp_path / "elmo_hf" / "tasks"
+    (tasks / "window").mkdir()
+    (tasks / "window" / "__init__.py").write_text("")
+    (tasks / "window" / "head.py").write_text(file.replace("\n\n\n\n", "\n\n\n"), encoding="utf-8")
+    table = (tasks / "__init__.py").read_text(encoding="utf-8")
     assert row.strip().endswith(","), row
-    # Behind the first one, which is what a class has if nothing is said.
-    table = re.sub(r"(HEADS = \(\n.*\n)", lambda found: found[1] + row, table, count=1)
-    table = table.replace("if TYPE_CHECKING:\n", "if TYPE_CHECKING:\n" + line, 1)
-    (model / "hub_elmo.py").write_text(table, encoding="utf-8")
+    (tasks / "__init__.py").write_text(table.replace("HEADS = (\n", "HEADS = (\n" + row, 1), encoding="utf-8")
 
     env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
     folder = str(tmp_path / "saved")
-    code = f"package = {str(tmp_path)!r}\nfolder = {folder!r}\n" + TRY
-    printed = _run_alone(code, env, tmp_path)
+    values = f"package = {str(tmp_path)!r}\nfolder = {folder!r}\n"
+    printed = _run_alone(values + TRY, env, tmp_path)
     assert printed[0] == "0.1 (3, 32)"
-    assert "`dropout` is 2.0; accepted is a number from 0 to below 1" in printed[1]
-    assert run_python(LOAD, env, folder=folder).split() == ["transformers_modules", "window"]
+    assert "Invalid `dropout`: 2.0. Expected a probability from 0 to below 1" in printed[1]
+    # By remote code, with the package installed; and without it.
+    assert _run_alone(values + LOAD, env, tmp_path) == ["transformers_modules elmo_hf.tasks.window.head window"]
+    with pytest.raises(AssertionError, match="The head 'window' needs the package: pip install elmo-hf"):
+        run_python(LOAD, env, folder=folder, package=str(tmp_path))
 
 
 def _run_alone(code, env, folder):

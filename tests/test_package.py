@@ -137,7 +137,7 @@ def test_the_wheel_holds_the_tree(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    tree = {path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf").rglob("*.py")}
+    tree = {path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf").rglob("*.py*")}
     tree.add("elmo_hf/py.typed")
     tree |= {f"elmo_hf/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "conversion").rglob("*.py")}
     tree |= {

@@ -44,7 +44,7 @@ class TorchBilm:
 
     def step(self, direction, layer, x, h, c):
         bilm = self.model.bilm
-        weights, clips = LstmWeights(*bilm.directions[direction][layer]()), bilm.layers[layer]
+        weights, clips = LstmWeights(*bilm.directions[direction][layer](None)), bilm.layers[layer]
         x, h, c = (torch.tensor(np.asarray(part))[None].to(self.model.dtype) for part in (x, h, c))
         with torch.no_grad():
             gates = linear(x, weights.input, weights.bias)

@@ -12,7 +12,7 @@ import elmo_hf
 from elmo_hf.conversion import config_from_options
 from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows
 from elmo_hf.pretraining.memory import keep_freed_memory
-from elmo_hf.pretraining.starting import new_model
+from elmo_hf.pretraining.model_initialization import new_model
 
 
 class OneByOne(TrainerCallback):

@@ -36,7 +36,7 @@ class _Scanned(nn.Module):
                 x, here = x.flip(0), here.flip(0)
             outputs = []
             for layer, weights in zip(model.bilm.layers, stack, strict=True):
-                x = self._layer(layer, LstmWeights(*weights()), x, here)
+                x = self._layer(layer, LstmWeights(*weights(x)), x, here)
                 outputs.append((x.flip(0) if number else x).transpose(0, 1))
             by_direction.append(outputs)
         first = torch.cat([tokens] * len(by_direction), -1)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_hf.embedding.parts import put_in_place
+from elmo_hf.atomic_files import write_text_atomically
 
+from .layer_reader import LayerReader, unit_vectors
 from .similarity import chosen_layer
-from .vectors import LayerReader, unit_vectors
 
 VERSION = 1
 SENTENCES_A_STEP = 2048
@@ -249,5 +249,4 @@ def _read_state(folder: Path) -> _State | None:
 
 
 def _write_state(folder: Path, state: _State):
-    text = json.dumps(asdict(state))
-    put_in_place(folder / DESCRIPTION, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text_atomically(folder / DESCRIPTION, json.dumps(asdict(state)))

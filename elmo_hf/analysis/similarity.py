@@ -10,12 +10,12 @@ import numpy as np
 
 from elmo_hf.text.files import excerpt
 
-from .findings import Finding, layer_names
-from .vectors import LayerReader, cosines
+from .layer_reader import LayerReader, cosines
+from .results import AnalysisResult, layer_names
 
 
 @dataclass
-class WordSimilarity(Finding):
+class WordSimilarity(AnalysisResult):
     """One word in several sentences.
 
     Args:
@@ -55,7 +55,7 @@ class WordSimilarity(Finding):
 
 
 @dataclass
-class SentenceSimilarity(Finding):
+class SentenceSimilarity(AnalysisResult):
     """All words of two sentences.
 
     Args:

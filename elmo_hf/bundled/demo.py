@@ -10,8 +10,8 @@ import numpy as np
 from elmo_hf.language_model.scorer import ElmoScorer
 
 from . import senses, sentences
-from .reading import Reader, cosines
 from .sense_test import Separation, separation
+from .whitespace_reader import WhitespaceReader, cosines
 
 # A word in a sentence; the same word in the same sense; and in another. Of the last a capital tells too much.
 PAIRS = (
@@ -87,7 +87,7 @@ def demonstration(scorer: ElmoScorer) -> Iterator[str]:
 
     ```
     """
-    reader = Reader(scorer.model, scorer.tokenizer)
+    reader = WhitespaceReader(scorer.model, scorer.tokenizer)
     parts: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
         ("One word, two sentences: the cosine of its vectors, layer by layer", lambda: _pairs(reader)),
         (f"Nearest words in context, among {len(sentences()):,} sentences", lambda: _neighbours(reader)),
@@ -102,7 +102,7 @@ def demonstration(scorer: ElmoScorer) -> Iterator[str]:
         yield ""
 
 
-def _pairs(reader: Reader) -> Iterator[str]:
+def _pairs(reader: WhitespaceReader) -> Iterator[str]:
     groups = [[Marked.of(text) for text in group] for group in PAIRS]
     read = iter(reader.read([one.sentence for group in groups for one in group]))
     for number, group in enumerate(groups):
@@ -115,7 +115,7 @@ def _pairs(reader: Reader) -> Iterator[str]:
             yield f"  {label:<6}{one!s:<48}" + "".join(f"{value:>6.2f}" for value in values) + end
 
 
-def _neighbours(reader: Reader) -> Iterator[str]:
+def _neighbours(reader: WhitespaceReader) -> Iterator[str]:
     pool = sentences()
     words = [Marked(sentence, place) for sentence in pool for place in range(len(sentence.split()))]
     read = [layers[[0, -1]] for layers in reader.read(pool)]  # word vectors, and the top
@@ -162,7 +162,7 @@ def _odd(scorer: ElmoScorer) -> Iterator[str]:
         yield "  " + "  ".join(f"{word} {'?' if missing else f'{value:.0f}'}" for word, value, missing in words)
 
 
-def _senses(reader: Reader) -> Iterator[str]:
+def _senses(reader: WhitespaceReader) -> Iterator[str]:
     tested = [separation(word, lines, reader) for word, lines in senses().items()]
     layers = len(tested[0].right)
     yield f"{'':<42}{'layer':>8}" + "".join(f"{number:>8}" for number in range(layers))

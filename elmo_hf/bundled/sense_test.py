@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .reading import Reader, cosines
+from .whitespace_reader import WhitespaceReader, cosines
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class Separation:
     comparisons: int
 
 
-def separation(word: str, sentences: Mapping[str, Sequence[str]], reader: Reader) -> Separation:
+def separation(word: str, sentences: Mapping[str, Sequence[str]], reader: WhitespaceReader) -> Separation:
     """Reads the sentences of each sense, in which the word stands once, and makes all comparisons.
 
     Example:
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-    >>> from elmo_hf.bundled.reading import Reader
+    >>> from elmo_hf.bundled.whitespace_reader import WhitespaceReader
     >>> from elmo_hf.bundled.sense_test import separation
     >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=4, cell_size=8))
     >>> found = separation("can", {"may": ["I can go", "we can stay"], "tin": ["a can", "the can"]},
-    ...     Reader(model, ElmoTokenizer()))
+    ...     WhitespaceReader(model, ElmoTokenizer()))
     >>> found.comparisons, len(found.right)
     (8, 3)
 

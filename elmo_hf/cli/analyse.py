@@ -96,15 +96,15 @@ def surprise(
     that the vocabulary does not have are counted as <UNK>.
     """
     from elmo_hf import ElmoScorer, read_lines
-    from elmo_hf.analysis import surprise as measure
-    from elmo_hf.analysis.surprise import SurpriseOfText
+    from elmo_hf.analysis import word_surprisal
+    from elmo_hf.analysis.surprisal import TextSurprisal
 
     if text and files:
         raise typer.BadParameter("Both FILES and --text were given; accepted is one of the two.")
     _check(plot, json, html)
     scorer = ElmoScorer.from_pretrained(model, splitting, device)
     lines = text or read_lines(files or "-", errors, progress=not sys.stdout.isatty())
-    found = SurpriseOfText(list(measure(scorer, lines)))
+    found = TextSurprisal(list(word_surprisal(scorer, lines)))
     if html is not None:
         html.write_text(found.to_html(), encoding="utf-8", errors="xmlcharrefreplace")
     _show(found, plot, json)
@@ -201,7 +201,7 @@ def probe(
     column's name before the ending.
     """
     from elmo_hf.analysis import probe as measure
-    from elmo_hf.analysis.probe import read_labelled
+    from elmo_hf.analysis.probing import read_labelled
 
     _check(plot, json)
     reader = _reader(model, None, device)

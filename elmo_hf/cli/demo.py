@@ -34,7 +34,7 @@ def demo(
 
     from elmo_hf import ElmoScorer
     from elmo_hf.bundled.demo import demonstration
-    from elmo_hf.bundled.reading import Reader
+    from elmo_hf.bundled.whitespace_reader import WhitespaceReader
 
     if plot is not None:
         from elmo_hf.analysis.plots import check_plot
@@ -50,8 +50,8 @@ def demo(
     for line in demonstration(scorer):
         typer.echo(line)
     if plot is not None:
-        from elmo_hf.bundled.picture import plot_senses
+        from elmo_hf.bundled.sense_plot import plot_senses
 
-        plot_senses(Reader(scorer.model, scorer.tokenizer), plot)
+        plot_senses(WhitespaceReader(scorer.model, scorer.tokenizer), plot)
         typer.echo(f"{plot}: a picture of the last part")
     typer.echo(f"All of it took {time.perf_counter() - start:.1f} s.")

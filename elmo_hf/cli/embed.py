@@ -12,7 +12,7 @@ from elmo_hf.cli.models import AnyModel
 from elmo_hf.text.files import PACKED, plural
 
 if TYPE_CHECKING:
-    from elmo_hf.embedding import Outcome
+    from elmo_hf.embedding import RunSummary
 
 INPUT, VECTORS, WORK = "What to read", "Which vectors", "How to work"
 
@@ -116,13 +116,13 @@ def embed(
     of elmo_hf reads it back: one sentence, some, or all.
     """
     from elmo_hf.embedding import SentenceSource, embed_corpus
-    from elmo_hf.embedding.corpus import explain
+    from elmo_hf.embedding.corpus_embedder import explain_full_disk
 
     source = SentenceSource(input, tokenized, column, dataset, split, errors)
     progress = Progress()
     start = time.perf_counter()
     try:
-        outcome = embed_corpus(
+        summary = embed_corpus(
             model,
             source,
             output,
@@ -150,21 +150,21 @@ def embed(
         typer.echo(f"Stopped. {progress.last} The same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     except OSError as error:
-        raise explain(error, output) from None
+        raise explain_full_disk(error, output) from None
     finally:
         progress.close()
-    _report(outcome, output, time.perf_counter() - start)
+    _report(summary, output, time.perf_counter() - start)
 
 
-def _report(outcome: "Outcome", output: Path, seconds: float):
+def _report(summary: "RunSummary", output: Path, seconds: float):
     rate = ""
-    if outcome.made:
-        speeds = f"{outcome.sentences / seconds:,.0f} sentences/s, {outcome.words / seconds:,.0f} words/s"
+    if summary.written:
+        speeds = f"{summary.sentences / seconds:,.0f} sentences/s, {summary.words / seconds:,.0f} words/s"
         rate = f" in {seconds:,.1f} s ({speeds})"
-    before = f", {outcome.here:,} there before" if outcome.here else ""
-    typer.echo(f"{plural(outcome.sentences, 'sentence')}, {plural(outcome.words, 'word')}{rate}")
-    typer.echo(f"{output}: {outcome.made:,} of {plural(outcome.parts, 'part')} made{before}")
-    if not outcome.finished:
+    before = f", {summary.existing:,} there before" if summary.existing else ""
+    typer.echo(f"{plural(summary.sentences, 'sentence')}, {plural(summary.words, 'word')}{rate}")
+    typer.echo(f"{output}: {summary.written:,} of {plural(summary.parts, 'part')} made{before}")
+    if not summary.finished:
         typer.echo("The store is not finished: other shards have parts to make.")
 
 
@@ -177,26 +177,26 @@ class Progress:
         self.bar: Any = None
         self.last = "No part was made."
 
-    def __call__(self, outcome: "Outcome"):
+    def __call__(self, summary: "RunSummary"):
         if self.bar is None:
             from tqdm import tqdm
 
             # Seconds should be those of work, not of loading.
             self.start = self.said = time.monotonic()
-            self.bar = tqdm(total=outcome.expected, unit=" sentences", disable=None)
+            self.bar = tqdm(total=summary.expected, unit=" sentences", disable=None)
             return
         seconds = max(time.monotonic() - self.start, 1e-9)
-        words = f"{outcome.words / seconds:,.0f} words/s"
-        self.last = f"{outcome.made:,} parts were made, {outcome.here:,} were there before."
+        words = f"{summary.words / seconds:,.0f} words/s"
+        self.last = f"{summary.written:,} parts were made, {summary.existing:,} were there before."
         if not self.bar.disable:
             self.bar.set_postfix_str(words, refresh=False)
-            self.bar.update(outcome.sentences - self.bar.n)
+            self.bar.update(summary.sentences - self.bar.n)
         elif time.monotonic() - self.said > self.SECONDS:
             self.said = time.monotonic()
-            rate, left = outcome.sentences / seconds, ""
-            if outcome.expected is not None:
-                left = f", {(outcome.expected - outcome.sentences) / rate / 60:,.1f} minutes left"
-            typer.echo(f"{outcome.sentences:,} sentences, {rate:,.0f} sentences/s, {words}{left}", err=True)
+            rate, left = summary.sentences / seconds, ""
+            if summary.expected is not None:
+                left = f", {(summary.expected - summary.sentences) / rate / 60:,.1f} minutes left"
+            typer.echo(f"{summary.sentences:,} sentences, {rate:,.0f} sentences/s, {words}{left}", err=True)
 
     def close(self):
         if self.bar is not None:

@@ -38,7 +38,7 @@ def pretrain(**settings: Any):
     """
     given = Settings(**{name: value for name, value in settings.items() if value is not None})
     given.check()
-    _wait_passively(given.threads)
+    wait_passively()
     keep_freed_memory()
     try:
         from elmo_hf.pretraining import pretrain as run
@@ -86,23 +86,14 @@ pretrain.__signature__ = inspect.Signature(_parameters())
 pretrain.__annotations__ = {one.name: one.annotation for one in pretrain.__signature__.parameters.values()}
 
 
-def _wait_passively(threads: int | None):
-    """Starts the program anew with threads that sleep while they wait.
+def wait_passively():
+    """Lets OpenMP threads sleep while they wait, unless the environment says otherwise. Call before torch is loaded.
 
-    Beside another busy program, threads that spin take the processor from the one that they wait for: a tenth of the
-    speed. The library that they belong to reads this when it is loaded, which was before the first line of ours.
+    Threads that spin take the processor from the thread that they wait for, if other programs are busy: pretraining is
+    then two to three times slower. The OpenMP library reads the variable when it is loaded, with torch.
     """
-    given = len(sys.argv) - 1
-    program = sys.orig_argv[: len(sys.orig_argv) - given]
-    ours = sys.orig_argv[len(program) :] == sys.argv[1:] and (
-        program[-2:] == ["-m", "elmo_hf.cli"] or (len(program) > 1 and Path(program[-1]).name == "elmo-hf")
-    )
-    chosen = "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ
-    one = 1 in (threads, os.cpu_count()) or os.environ.get("OMP_NUM_THREADS") == "1"
-    if sys.platform != "linux" or chosen or one or not ours:
-        return
-    sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "OMP_WAIT_POLICY": "passive"})
+    if sys.platform == "linux" and "GOMP_SPINCOUNT" not in os.environ:
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def _write(line: str):

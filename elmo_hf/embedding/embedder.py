@@ -9,13 +9,16 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
-from elmo_hf.model.modeling_elmo import ElmoModel, resize_states
 from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
+from elmo_hf.tensors import resize_states
+from elmo_hf.text.inputs import Sentence
 
-from .wanted import Wanted
-from .windows import Sentence, windows
+from .output_spec import OutputSpec
+from .sentence_chunks import chunks
 
 # Tokens of one batch, <S> and </S> included.
 BATCH_TOKENS = 4096
@@ -86,6 +89,7 @@ class ElmoEmbedder:
             device: as `"cuda"`; not given, a GPU if there is one.
             kwargs: what any `from_pretrained` takes, as `revision`.
         """
+        device = choose_device(device)  # before anything is loaded
         chosen = {} if splitting is None else {"splitting": splitting}
         revision = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "subfolder") if key in kwargs}
         # First, because a tokenizer looks for ten files: without a network each would be asked for again and again.
@@ -96,7 +100,7 @@ class ElmoEmbedder:
         # In half precision a CPU is several times slower: the files may be, the work is not unless asked for.
         loaded = model_class.from_pretrained(name, **{"dtype": torch.float32, **kwargs})
         model = getattr(loaded, loaded.base_model_prefix, loaded)
-        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer, remember)
+        return cls(model.to(device), tokenizer, remember)
 
     # What comes out follows from what goes in; where that is known at run time only, it is Any.
 
@@ -187,8 +191,8 @@ class ElmoEmbedder:
             An array (words, size) of each sentence; with several layers (layers, words, size). With `pooling` one
             array of all, (sentences, size) or (sentences, layers, size). For one sentence its own.
         """
-        wanted = Wanted.of(self.model.config, layers, pooling, boundaries, dtype)
-        if wanted.dtype == "bfloat16" and not as_tensors:
+        spec = OutputSpec.from_arguments(self.model.config, layers, pooling, boundaries, dtype)
+        if spec.dtype == "bfloat16" and not as_tensors:
             raise ValueError("NumPy has no bfloat16; accepted with dtype='bfloat16' is as_tensors=True.")
         single = isinstance(sentences, str)
         if is_split_into_words and isinstance(sentences, (list, tuple)):
@@ -196,8 +200,8 @@ class ElmoEmbedder:
         whole = single or isinstance(sentences, (list, tuple))
         given: Any = [sentences] if single else sentences
         total = len(given) if whole else None
-        stream = self._stream(given, wanted, batch_tokens, batch_size, stateful, _bar(show_progress, total))
-        found = (wanted.shown(vectors) if as_tensors else wanted.shown(vectors).numpy() for vectors in stream)
+        stream = self._stream(given, spec, batch_tokens, batch_size, stateful, _bar(show_progress, total))
+        found = (spec.squeeze(vectors) if as_tensors else spec.squeeze(vectors).numpy() for vectors in stream)
         if not whole:
             return found
         results = list(found)
@@ -205,15 +209,15 @@ class ElmoEmbedder:
             return results[0]
         if pooling is None:
             return results
-        size = (wanted.count, self.model.config.hidden_size)[0 if wanted.several else 1 :]
+        size = (spec.count, self.model.config.hidden_size)[0 if spec.several else 1 :]
         if as_tensors:
-            return torch.stack(results) if results else torch.zeros(0, *size, dtype=wanted.torch_dtype)
-        return np.stack(results) if results else np.zeros((0, *size), dtype=wanted.dtype)
+            return torch.stack(results) if results else torch.zeros(0, *size, dtype=spec.torch_dtype)
+        return np.stack(results) if results else np.zeros((0, *size), dtype=spec.dtype)
 
     def _stream(
         self,
         sentences: Iterable[Sentence],
-        wanted: Wanted,
+        spec: OutputSpec,
         batch_tokens: int,
         batch_size: int | None,
         stateful: bool,
@@ -222,12 +226,12 @@ class ElmoEmbedder:
         states, together = None, (batch_size or 1) if stateful else 1
         _check_budget(batch_tokens, batch_size)
         with bar:
-            for window in windows(sentences, together=together):
-                words = self.words(window.sentences)
+            for chunk in chunks(sentences, together=together):
+                words = self.words(chunk.sentences)
                 if stateful:
-                    vectors, states = self.read_in_order(words, wanted, together, states)
+                    vectors, states = self.read_in_order(words, spec, together, states)
                 else:
-                    vectors = self.read(words, wanted, batch_tokens, batch_size)
+                    vectors = self.read(words, spec, batch_tokens, batch_size)
                 bar.update(len(words))
                 yield from vectors
 
@@ -247,7 +251,7 @@ class ElmoEmbedder:
             (words for words in _lists(sentences)), layers="all", batch_size=batch_size, show_progress=False
         )
 
-    # -- one window
+    # -- one chunk
 
     def words(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         """The words of each sentence: strings are split by the tokenizer, lists stay as they are."""
@@ -259,7 +263,7 @@ class ElmoEmbedder:
     def read(
         self,
         sentences: Sequence[Sequence[str]],
-        wanted: Wanted,
+        spec: OutputSpec,
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
     ) -> list[torch.Tensor]:
@@ -268,14 +272,14 @@ class ElmoEmbedder:
         table, lines = self._word_table(sentences)
         for numbers in _batches([len(words) for words in sentences], batch_tokens, batch_size):
             batch = [sentences[number] for number in numbers]
-            vectors, _ = self._read_batch(batch, wanted, table, lines, None)
+            vectors, _ = self._read_batch(batch, spec, table, lines, None)
             for number, found in zip(numbers, vectors, strict=True):
                 results[number] = found
         return results
 
     @torch.inference_mode()
     def read_in_order(
-        self, sentences: Sequence[Sequence[str]], wanted: Wanted, batch_size: int, states: Any = None
+        self, sentences: Sequence[Sequence[str]], spec: OutputSpec, batch_size: int, states: Any = None
     ) -> tuple[list[torch.Tensor], Any]:
         """The same in batches of neighbours that go on from state to state; and the state after the last."""
         results = []
@@ -284,7 +288,7 @@ class ElmoEmbedder:
             batch = sentences[start : start + batch_size]
             if states is None:
                 states = self.model.bilm.initial_states(len(batch), table)
-            vectors, states = self._read_batch(batch, wanted, table, lines, resize_states(states, len(batch)))
+            vectors, states = self._read_batch(batch, spec, table, lines, resize_states(states, len(batch)))
             results += vectors
         return results, states
 
@@ -307,7 +311,7 @@ class ElmoEmbedder:
         return torch.cat([encode(piece[None].to(device))[0][0] for piece in pieces])
 
     def _read_batch(
-        self, batch: Sequence[Sequence[str]], wanted: Wanted, table: torch.Tensor, lines: dict[str, int], states: Any
+        self, batch: Sequence[Sequence[str]], spec: OutputSpec, table: torch.Tensor, lines: dict[str, int], states: Any
     ) -> tuple[list[torch.Tensor], Any]:
         begin, end = lines[BOS], lines[EOS]
         lengths = torch.tensor([len(words) for words in batch])
@@ -319,10 +323,10 @@ class ElmoEmbedder:
             inputs_embeds=table[ids],
             attention_mask=(ids != 0).long(),
             past_states=states,
-            output_hidden_states=wanted.layers != "mix",
+            output_hidden_states=spec.layers != "mix",
         )
-        chosen = wanted.choose(output.last_hidden_state, output.hidden_states)
-        return wanted.gather(chosen, lengths, self.model.config.num_directions), output.past_states
+        chosen = spec.select_layers(output.last_hidden_state, output.hidden_states)
+        return spec.gather(chosen, lengths, self.model.config.num_directions), output.past_states
 
 
 @overload
@@ -398,7 +402,7 @@ def _lists(sentences: Iterable[Any]) -> list[list[str]] | Iterator[list[str]]:
     return [check(one) for one in sentences] if isinstance(sentences, (list, tuple)) else map(check, sentences)
 
 
-def _bar(wanted: bool | None, total: int | None) -> Any:
+def _bar(show: bool | None, total: int | None) -> Any:
     worth_it = total is None or total > 1000
-    disable = (None if worth_it else True) if wanted is None else not wanted
+    disable = (None if worth_it else True) if show is None else not show
     return tqdm(total=total, unit="sentence", disable=disable)

@@ -17,10 +17,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .outcome import Outcome
-from .parts import BrokenPart, put_in_place
-from .store import EmbeddingStore, PartStore, check_settings
-from .windows import Window
+from elmo_hf.atomic_files import write_atomically
+
+from .run_summary import RunSummary
+from .sentence_chunks import Chunk
+from .shards import BrokenShard
+from .store import EmbeddingStore, ShardStore, check_settings
 
 SETTINGS = "elmo_hf_store"
 NUMBERS = "sentence_to_index"
@@ -28,12 +30,12 @@ NUMBERS = "sentence_to_index"
 
 def write_file(folder: Path, output: Path):
     """Writes the file from a finished store, puts it in place, and takes the store away."""
-    store = PartStore(folder)
-    put_in_place(output, lambda path: _write(path, store))
+    store = ShardStore(folder)
+    write_atomically(output, lambda path: _write(path, store))
     shutil.rmtree(folder)
 
 
-def _write(path: Path, store: PartStore):
+def _write(path: Path, store: ShardStore):
     numbers: dict[str, str] = {}
     digests, first = [], 0
     named = store.settings["layout"] == "allennlp-hdf5"
@@ -76,30 +78,30 @@ def _adder(file: h5py.File) -> Callable[[str, np.ndarray], None]:
 
 
 def digest_of(digests: Iterable[str]) -> str:
-    """One digest of those of all windows."""
+    """One digest of those of all chunks."""
     return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
 
 
-def check_file(output: Path, settings: dict[str, Any], found: Iterable[Window]) -> Outcome:
+def check_file(output: Path, settings: dict[str, Any], found: Iterable[Chunk]) -> RunSummary:
     """A file that is there was finished, if it was made by the same command; anything else is refused."""
     here = Hdf5Store(output).settings
     if "input" not in here:
         raise ValueError(f"{output} is there already, and was not written by this program. Choose another output.")
     check_settings(output, here, settings)
-    outcome = Outcome(finished=True)
+    summary = RunSummary(finished=True)
 
     def digests() -> Iterable[str]:
-        for window in found:
-            outcome.parts += 1
-            outcome.here += 1
-            yield window.digest()
+        for chunk in found:
+            summary.parts += 1
+            summary.existing += 1
+            yield chunk.digest()
 
     if digest_of(digests()) != here["input"]:
         raise ValueError(f"{output} was made from other sentences. Choose another output.")
     # Killed between the rename and this.
     with suppress(FileNotFoundError):
         shutil.rmtree(output.with_name(f"{output.name}.parts"))
-    return outcome
+    return summary
 
 
 class Hdf5Store(EmbeddingStore):
@@ -110,13 +112,13 @@ class Hdf5Store(EmbeddingStore):
         try:
             self._file = h5py.File(path, "r")
         except OSError as error:
-            raise BrokenPart(f"{path} is damaged, or no HDF5 file: {error}.") from None
+            raise BrokenShard(f"{path} is damaged, or no HDF5 file: {error}.") from None
         if SETTINGS in self._file.attrs:
             self.settings = json.loads(self._file.attrs[SETTINGS])
             return
         names = set(self._file) - {NUMBERS}
         if names != {str(number) for number in range(len(names))}:
-            raise BrokenPart(f"{path} holds no vectors of sentences 0, 1, 2 ... as bilm-tf and AllenNLP write them.")
+            raise BrokenShard(f"{path} holds no vectors of sentences 0, 1, 2 ... as bilm-tf and AllenNLP write them.")
         several = not names or self._file["0"].ndim == 3
         self.settings = {"sentences": len(names), "layers": "mix", "several": several}
         self.settings |= {"pooling": None, "boundaries": False}
@@ -149,4 +151,4 @@ class Hdf5Store(EmbeddingStore):
         try:
             return self._file[name][()]
         except (KeyError, OSError, RuntimeError) as error:
-            raise BrokenPart(f"{self.path} is damaged: sentence {name} cannot be read ({error}).") from None
+            raise BrokenShard(f"{self.path} is damaged: sentence {name} cannot be read ({error}).") from None

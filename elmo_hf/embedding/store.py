@@ -11,10 +11,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from .parquet_parts import PARQUET
-from .parts import REMEDY, BrokenPart, Format, PartReader, part_name, put_in_place, starts_of
-from .safetensors_parts import SAFETENSORS
-from .wanted import Wanted
+from elmo_hf.atomic_files import write_text_atomically
+
+from .output_spec import OutputSpec
+from .parquet_shards import PARQUET
+from .safetensors_shards import SAFETENSORS
+from .shards import REMEDY, BrokenShard, ShardFormat, ShardReader, shard_name, starts_of
 
 SETTINGS = "store.json"
 FORMATS = {one.name: one for one in (SAFETENSORS, PARQUET)}
@@ -89,30 +91,30 @@ class EmbeddingStore(Sequence):
         return number % len(self)
 
     @cached_property
-    def _wanted(self) -> Wanted:
+    def _spec(self) -> OutputSpec:
         layers = self.settings["layers"]
         chosen = layers if isinstance(layers, str) else tuple(layers)
-        return Wanted(chosen, self.settings["several"], self.settings["pooling"], self.settings["boundaries"])
+        return OutputSpec(chosen, self.settings["several"], self.settings["pooling"], self.settings["boundaries"])
 
     def _shown(self, vectors: np.ndarray) -> np.ndarray:
-        return self._wanted.shown(vectors)
+        return self._spec.squeeze(vectors)
 
 
-class PartStore(EmbeddingStore):
+class ShardStore(EmbeddingStore):
     """A folder of parts."""
 
     def __init__(self, folder: Path):
         self.folder, self.settings = folder, read_settings(folder)
         if self.settings["sentences"] is None:
             raise ValueError(
-                f"{folder} is not finished: {len(finished_parts(folder, self.format))} parts are there. The command "
+                f"{folder} is not finished: {len(finished_shards(folder, self.format))} parts are there. The command "
                 "that began it goes on with it."
             )
         self._starts = starts_of(self.settings["parts"]).tolist()
-        self._open: OrderedDict[int, PartReader] = OrderedDict()
+        self._open: OrderedDict[int, ShardReader] = OrderedDict()
 
     @property
-    def format(self) -> Format:
+    def format(self) -> ShardFormat:
         return FORMATS[self.settings["format"]]
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
@@ -136,12 +138,12 @@ class PartStore(EmbeddingStore):
         part = bisect.bisect_right(self._starts, number) - 1
         return part, self._starts[part]
 
-    def reader(self, part: int) -> PartReader:
+    def reader(self, part: int) -> ShardReader:
         """An open part."""
         if part not in self._open:
-            path = self.folder / part_name(part, self.format.ending)
+            path = self.folder / shard_name(part, self.format.ending)
             if not path.exists():
-                raise BrokenPart(f"{path} is missing; the command that made the store makes it again.")
+                raise BrokenShard(f"{path} is missing; the command that made the store makes it again.")
             reader = self.format.read(path)
             check_notes(reader.notes, path, part, self.settings)
             self._open[part] = reader
@@ -149,6 +151,47 @@ class PartStore(EmbeddingStore):
                 self._open.popitem(last=False)
         self._open.move_to_end(part)
         return self._open[part]
+
+
+def open_store(path: str | os.PathLike) -> EmbeddingStore:
+    """Opens a store of vectors for reading: a folder that `elmo-hf embed` made, or an HDF5 file of its layouts, of
+    bilm-tf or of AllenNLP.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoModel, ElmoTokenizer, embed_corpus, open_store
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> embedder = ElmoEmbedder(ElmoModel(config), ElmoTokenizer())
+    >>> folder = tempfile.mkdtemp() + "/vectors"
+    >>> _ = embed_corpus(embedder, ["He plays .", "Rain"], folder)
+    >>> [vectors.shape for vectors in open_store(folder)]
+    [(3, 16), (1, 16)]
+
+    ```
+
+    Example:
+
+    ```python
+    >>> import h5py, numpy, tempfile
+    >>> from elmo_hf import open_store
+    >>> path = tempfile.mkdtemp() + "/vectors.hdf5"
+    >>> with h5py.File(path, "w") as file:
+    ...     file["0"] = numpy.zeros((3, 2, 16), numpy.float32)
+    >>> open_store(path)[0].shape
+    (3, 2, 16)
+
+    ```
+    """
+    from .hdf5_layouts import Hdf5Store
+
+    path = Path(path)
+    if path.is_dir():
+        return ShardStore(path)
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; accepted are a folder or an HDF5 file of vectors.")
+    return Hdf5Store(path)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -167,7 +210,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def write_settings(folder: Path, settings: dict[str, Any]):
     text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
-    put_in_place(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text_atomically(folder / SETTINGS, text)
 
 
 def begin_store(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -203,13 +246,13 @@ def store_name(settings: dict[str, Any]) -> str:
 def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str, Any]):
     """Refuses a part that is another one, or of another store."""
     if notes.get("part") != part or notes.get("store") != store_name(settings):
-        raise BrokenPart(
+        raise BrokenShard(
             f"{path} is part {notes.get('part')} of another store; this one was made with {SETTINGS} beside it. "
             f"{REMEDY}"
         )
 
 
-def finished_parts(folder: Path, format: Format) -> set[int]:
+def finished_shards(folder: Path, format: ShardFormat) -> set[int]:
     """The numbers of the parts that are there."""
     names = folder.glob(f"part-*{format.ending}")
     return {int(path.name[len("part-") : -len(format.ending)]) for path in names}

@@ -12,7 +12,7 @@ from .sentence_transformers import write_sentence_transformers
 
 
 def write_files_beside(model: Any, folder: str | os.PathLike):
-    """Writes the card of a saved model, and for a base model the files of sentence-transformers; others' files stay."""
+    """Writes the card of a saved model, and beside a base model the files of sentence-transformers."""
     _share_permissions(folder)
     write_model_card(model, folder)
     if model.base_model is model:

@@ -185,19 +185,19 @@ def _example(model: Any, example: str) -> str:
     return OF_RESIDUES.get(example, example) if residues else example
 
 
-def escaped(path: str | os.PathLike) -> str:
-    """The name of a file, folder or address for a card, without Markdown, HTML and line breaks.
+def escaped(name: str) -> str:
+    """The name of a file, folder or corpus for a card: one line, without the characters of Markdown and HTML.
 
     Example:
 
     ```python
     >>> from elmo_hf.hub.model_card import escaped
-    >>> escaped("data/new [text](x)`.txt")
-    'new__text_(x)_.txt'
+    >>> escaped("new [text](x)`\\n<b>.txt")
+    'new _text_(x)_ _b_.txt'
 
     ```
     """
-    return re.sub(r"[`\s<>|\[\]]|[^\w\s.,:@+~()=#%&!-]", "_", os.path.basename(os.fspath(path).rstrip("/")))
+    return re.sub(r"[^\w .,:@+~()=#%&!/-]", "_", " ".join(name.split()))
 
 
 def write_model_card(model: Any, folder: str | os.PathLike):

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from elmo_hf.late import nothing_to_collect
+from elmo_hf.lazy_imports import pause_gc
 
 
 def register():
@@ -29,18 +29,18 @@ def register():
 
     ```
     """
-    with nothing_to_collect():
+    with pause_gc():
         import transformers
 
         from elmo_hf.hub.pipelines import register_pipelines
         from elmo_hf.model.configuration_elmo import ElmoConfig
-        from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
         from elmo_hf.model.modeling_elmo import ElmoModel
         from elmo_hf.model.modeling_elmo_heads import (
             ElmoForQuestionAnswering,
             ElmoForSequenceClassification,
             ElmoForTokenClassification,
         )
+        from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
         from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
         transformers.AutoConfig.register("elmo", ElmoConfig, exist_ok=True)
@@ -72,7 +72,7 @@ class _TransformersFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if name != "transformers":
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
+        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is not None:
             spec.loader = _RegisteringLoader(spec.loader, self)

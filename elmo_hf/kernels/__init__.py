@@ -12,11 +12,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .caches import cache_sentences, cache_words
 from .characters import character_features
 from .describe import describe
 from .linear import linear
 from .lstm import lstm_layer
+from .sentence_cache import SentenceCache
 from .softmax import softmax_nll
+from .word_cache import WordCache
 
 ALL_KERNELS: dict[str, Callable] = {
     "character_features": character_features,
@@ -25,6 +28,8 @@ ALL_KERNELS: dict[str, Callable] = {
     "softmax_nll": softmax_nll,
 }
 
+# What the methods of the same names call.
+CACHES: dict[str, Callable] = {"cache_sentences": cache_sentences, "cache_words": cache_words}
 # What a model looks up. ELMO_HF_KERNELS=0 leaves it empty.
 KERNELS: dict[str, Callable] = {} if os.environ.get("ELMO_HF_KERNELS") == "0" else dict(ALL_KERNELS)
 
@@ -53,4 +58,14 @@ def kernels_disabled() -> Iterator[None]:
         KERNELS.update(saved)
 
 
-__all__ = ["ALL_KERNELS", "KERNELS", "describe", "kernels_disabled"]
+__all__ = [
+    "ALL_KERNELS",
+    "CACHES",
+    "KERNELS",
+    "SentenceCache",
+    "WordCache",
+    "cache_sentences",
+    "cache_words",
+    "describe",
+    "kernels_disabled",
+]

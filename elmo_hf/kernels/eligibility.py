@@ -1,4 +1,4 @@
-"""Whether a kernel may serve a call: it sees only the values of tensors, so nothing else may depend on the operations."""
+"""Whether a kernel may serve a call: it uses only the values of tensors, so nothing may observe the operations."""
 
 from collections.abc import Iterable
 

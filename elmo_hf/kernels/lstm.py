@@ -1,4 +1,4 @@
-"""The kernel for `lstm_layer`: chooses between the loops in C, in Python over products by oneDNN, and with gradients."""
+"""The kernel for `lstm_layer`: chooses between the loop in C, the loop in Python over oneDNN, and training."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from .linear import is_quantized, tensors_of
 from .loop import LayerProducts, through_time
 from .lstm_training import train_layer
 from .steps import Steps
+
 
 def lstm_layer(
     plain: Callable,

@@ -1,6 +1,6 @@
 """The loop of one LSTM layer, and a step of its cell for training, by the library in C (native/)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from .cell import cell_, cell_backward_, gate_bias
 from .linear import PlainProduct, is_quantized
 from .loop import Clips, LayerProducts, Packed, through_time
 from .native import Library, library
-from .prepared import cached, can_fingerprint, fingerprint, hashes_of, layout_of, store, Fingerprint
+from .prepared import cached, can_fingerprint, fingerprint, hashes_of, layout_of, store
 from .steps import Steps
 from .threads import run_in_parallel
 
@@ -182,10 +182,7 @@ def largest_difference(library: Library) -> float:
         shapes = [(4 * cell, size), (4 * cell, size), (4 * cell,), (size, cell)]
         # Larger weights would multiply rounding errors from token to token.
         weights = [0.3 * _numbers(*shape) for shape in shapes[: 3 + projects]] + [None] * (not projects)
-        x, h, c = (
-            _numbers(rows, width)
-            for rows, width in ((sum(sizes), size), (len(mask), size), (len(mask), cell))
-        )
+        x, h, c = (_numbers(rows, width) for rows, width in ((sum(sizes), size), (len(mask), size), (len(mask), cell)))
         with torch.no_grad():
             both = clips[0], clips[1] if projects else None
             expected = through_time(LayerProducts.of_weights(_RowByRow, weights, both), Steps.of(batch_sizes), x, h, c)

@@ -22,7 +22,8 @@ class Fingerprint(NamedTuple):
     hashes: tuple[int, ...]
 
 
-# Storage of the first source -> {kind: (fingerprint, what was prepared)}. Tensors with weak references cannot be swapped.
+# Storage of the first source -> {kind: (fingerprint, what was prepared)}. Tensors with weak references to them could
+# not be swapped.
 _cache: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""The kernel for `softmax_nll`: the loss and its gradients in one pass over the logits, a part of the rows at a time."""
+"""The kernel for `softmax_nll`: the loss and its gradients in one pass over the logits, part by part."""
 
 from collections.abc import Callable
 from functools import partial

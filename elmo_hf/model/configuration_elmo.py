@@ -83,16 +83,6 @@ class ElmoConfig(PreTrainedConfig):
         int8_weights: the large weights are stored in eight bits, see [`~ElmoModel.quantize`].
         card_data: the `license`, `language` and `origin` of the model card, and the tokenizer's `splitting`, which
             selects the example of the card.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig
-    >>> config = ElmoConfig(projection_size=128, cell_size=1024, num_highway_layers=1)
-    >>> config.hidden_size, config.token_filters
-    (256, 2048)
-
-    ```
     """
 
     model_type = "elmo"

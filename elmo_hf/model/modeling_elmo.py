@@ -8,7 +8,6 @@ Shapes: B texts of up to T tokens, N tokens without padding, U distinct words, C
 features, P the projection size, H the cell size, L layers, D directions.
 """
 
-import contextlib
 import functools
 import math
 import os
@@ -27,7 +26,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, check_local_path, foreign_pipelines
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_local_path, check_mix, foreign_pipelines
 
 logger = logging.get_logger(__name__)
 
@@ -44,17 +43,16 @@ WORDS_AT_ONCE = 512
 WEIGHTS_AT_ONCE = 2**24
 
 
-# -- kernels
-
-
 @functools.cache
-def kernel_table() -> dict[str, Callable]:
+def kernel_table(required: bool = False) -> dict[str, Callable]:
     """Faster functions by the name of the function they replace; empty where the package is not installed."""
     try:
-        from elmo_hf.kernels import KERNELS
+        from elmo_hf.kernels import CACHES, KERNELS
     except ImportError:
+        if required:
+            raise ImportError("Caches need the package elmo_hf: pip install elmo-hf.") from None
         return {}
-    return KERNELS
+    return CACHES if required else KERNELS
 
 
 def run_kernel(function: Callable, *arguments: Any) -> Any:
@@ -65,9 +63,6 @@ def run_kernel(function: Callable, *arguments: Any) -> Any:
         if result is not NotImplemented:
             return result
     return function(*arguments)
-
-
-# -- weights in eight bits
 
 
 class QuantizedWeight(NamedTuple):
@@ -122,9 +117,6 @@ class ElmoLinear(nn.Linear):
     def quantize(self):
         """Stores the weight in eight bits, for inference."""
         quantize_weight(self, "weight")
-
-
-# -- packing
 
 
 @dataclass
@@ -198,9 +190,6 @@ def _pack_all_positions(mask: Tensor) -> Packing:
     return Packing(rows, rows, positions.flatten(), reverse.flatten(), [batch] * length, (batch, length), present)
 
 
-# -- characters -> token vectors
-
-
 def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
     """ids (N, C) -> the distinct rows (U, C), and the number of each row among them (N,).
 
@@ -258,14 +247,14 @@ def character_features(
 
 
 class ElmoConvolution(nn.Module):
-    """Weight and bias of the character filters of one width; calling it returns them."""
+    """Weight and bias of the character filters of one width; calling it with the characters returns them."""
 
     def __init__(self, channels: int, filters: int, width: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(filters, channels, width))
         self.bias = nn.Parameter(torch.empty(filters))
 
-    def forward(self) -> tuple[Tensor, Tensor]:
+    def forward(self, characters: Tensor) -> tuple[Tensor, Tensor]:
         return self.weight, self.bias
 
 
@@ -327,7 +316,7 @@ class ElmoCharacterEncoder(nn.Module):
                 filter_width = max(width for width, _ in self.config.character_cnn_filters)
                 words = trim_characters(words, filter_width, self.config.max_characters_per_token)
             characters = self.embedding(torch.arange(self.embedding.num_embeddings, device=words.device))  # (V, E)
-            filters = [convolution() for convolution in self.convolutions]
+            filters = [convolution(characters) for convolution in self.convolutions]
             x = run_kernel(character_features, words, characters, filters, self.activation, padding)
             for highway in self.highways:
                 x = highway(x)
@@ -351,9 +340,6 @@ class ElmoWordEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.embedding(ids)
-
-
-# -- the bidirectional LSTM
 
 
 class LstmWeights(NamedTuple):
@@ -393,7 +379,9 @@ def lstm_layer(
         For each direction the outputs (N, P) and the states after the last token of each text.
     """
     directions = [
-        _lstm_direction(x, h, c, w, batch_sizes, cell_clip, projection_clip, mask if number == 0 else _reversed(mask, h))
+        _lstm_direction(
+            x, h, c, w, batch_sizes, cell_clip, projection_clip, mask if number == 0 else _reversed(mask, h)
+        )
         for number, (x, h, c, w) in enumerate(zip(inputs, hs, cs, weights, strict=True))
     ]
     outputs, hs, cs = (list(part) for part in zip(*directions, strict=True))
@@ -447,7 +435,7 @@ def lstm_step(
 
 
 class ElmoLstmWeights(nn.Module):
-    """The weights of one layer of one direction; calling it returns them."""
+    """The weights of one layer of one direction; calling it with the layer's input, which hooks see, returns them."""
 
     def __init__(self, config: ElmoConfig):
         super().__init__()
@@ -458,7 +446,7 @@ class ElmoLstmWeights(nn.Module):
         # With H == P the original programs have neither a projection nor its clip.
         self.weight_projection = nn.Parameter(torch.empty(projection, cell)) if cell != projection else None
 
-    def forward(self) -> tuple[Weight, Weight, Tensor, Weight | None]:
+    def forward(self, x: Tensor) -> tuple[Weight, Weight, Tensor, Weight | None]:
         """The fields of LstmWeights, in a plain tuple, whose tensors backward hooks see."""
         matrices = [stored_weight(self, name) for name in ("weight_input", "weight_recurrent", "weight_projection")]
         return *matrices[:2], self.bias, matrices[2]
@@ -504,7 +492,9 @@ class ElmoBiLm(nn.Module):
         numbers = range(config.num_hidden_layers)
         self.layers = nn.ModuleList(ElmoLstmLayer(config, config.use_skip_connections and n > 0) for n in numbers)
         self.forward_layers = nn.ModuleList(ElmoLstmWeights(config) for _ in numbers)
-        self.backward_layers = nn.ModuleList(ElmoLstmWeights(config) for _ in numbers) if config.bidirectional else None
+        self.backward_layers = (
+            nn.ModuleList(ElmoLstmWeights(config) for _ in numbers) if config.bidirectional else None
+        )
 
     @property
     def directions(self) -> list[nn.ModuleList]:
@@ -529,17 +519,14 @@ class ElmoBiLm(nn.Module):
             past_states = self.initial_states(packing.shape[0], inputs[0])
         outputs, states = [], []
         for layer, stacks, (h, c) in zip(self.layers, zip(*self.directions, strict=True), past_states, strict=True):
-            weights = [stack() for stack in stacks]
             inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
+            weights = [stack(x) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
             results = layer(weights, packing.batch_sizes, packing.mask, *inputs, *hs, *cs)
-            inputs, hs, cs = (results[start :: 1][: len(stacks)] for start in (0, len(stacks), 2 * len(stacks)))
+            inputs, hs, cs = (results[start::1][: len(stacks)] for start in (0, len(stacks), 2 * len(stacks)))
             outputs.append(list(inputs))
             states.append(tuple(torch.stack(part, 1).index_select(0, packing.inverse_rows) for part in (hs, cs)))
         return outputs, tuple(states)
-
-
-# -- the mix
 
 
 class ElmoScalarMix(nn.Module):
@@ -551,20 +538,6 @@ class ElmoScalarMix(nn.Module):
         layer_norm: None, `"sentence"` (mean and variance over the words of a sentence) or `"batch"` (over all words
             of the batch, as in the original: a vector then depends on the other texts).
         l2: factor of the penalty `sum(weight ** 2)`, see [`~ElmoScalarMix.penalty`].
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import ElmoScalarMix
-    >>> mix = ElmoScalarMix(num_layers=3)
-    >>> layers = [torch.full((1, 2, 4), float(number)) for number in range(3)]
-    >>> mix(layers)[0, 0].tolist()
-    [1.0, 1.0, 1.0, 1.0]
-    >>> mix.layer_weights()
-    tensor([0.3333, 0.3333, 0.3333])
-
-    ```
     """
 
     def __init__(
@@ -640,9 +613,6 @@ def _at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-# -- checks of inputs
-
-
 def can_inspect(x: Tensor) -> bool:
     """Whether checks may look at values: on other devices each look would wait, and a compiler cannot follow it."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -689,7 +659,7 @@ def check_inputs(config: ElmoConfig, input_ids: Any = None, inputs_embeds: Any =
     for other, value in per_token.items():
         if value is not None and value.shape != x.shape[:2]:
             raise ValueError(
-                f"Invalid shape of `{other}`: {tuple(value.shape)}. Expected one value per token, {tuple(x.shape[:2])}."
+                f"Invalid shape of `{other}`: {tuple(value.shape)}. Expected a value per token, {tuple(x.shape[:2])}."
             )
     if inputs_embeds is None and x.numel() and can_inspect(x):
         rows = config.vocab_size + 1 if config.word_input else config.row_ids
@@ -718,60 +688,36 @@ def check_labels(labels: Tensor, num_labels: int, mask: Tensor | None = None) ->
 
 
 def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor):
-    """Raises unless the states are those of this model for a batch of this size, or None."""
+    """Raises unless the states are None, or those of this model for a batch of this size."""
     if past_states is None:
         return
-    is_states = isinstance(past_states, (tuple, list)) and all(
-        isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(part, Tensor) for part in pair)
-        for pair in past_states
-    )
-    if not is_states:
+    try:
+        found = [(tuple(part.shape), part.dtype, part.device) for h, c in past_states for part in (h, c)]
+    except (TypeError, ValueError, AttributeError):
         raise TypeError(
             f"Invalid type of `past_states`: {type(past_states).__name__}. Expected `past_states` of an earlier "
             "output: for each layer a pair (h, c) of tensors."
-        )
-    if len(past_states) != config.num_hidden_layers:
-        raise ValueError(
-            f"Invalid `past_states`: {len(past_states)} layers. Expected {config.num_hidden_layers}, as this model has."
-        )
-    expected = [(batch, config.num_directions, size) for size in (config.projection_size, config.cell_size)]
+        ) from None
+    sizes = [config.projection_size, config.cell_size] * config.num_hidden_layers
+    expected = [((batch, config.num_directions, size), like.dtype, like.device) for size in sizes]
     autocast = torch.is_autocast_enabled(like.device.type)
-    for number, pair in enumerate(past_states, 1):
-        if any(part.shape[:1] != (batch,) for part in pair):
+    for number, (state, wanted) in enumerate(zip(found, expected, strict=False)):
+        if state[0] != wanted[0] or state[2] != wanted[2] or (state[1] != wanted[1] and not autocast):
             raise ValueError(
-                f"Invalid `past_states`: {pair[0].shape[0]} texts. Expected {batch}, as in this batch: a state belongs "
-                "to the text in the same row. Pass states of the same rows, or fit them with resize_states(states, n)."
+                f"Invalid `past_states` of layer {number // 2 + 1}: {state[0]} in {state[1]} on {state[2]}. Expected "
+                f"{wanted[0]} in {wanted[1]} on {wanted[2]}, with a row for each text of the batch; "
+                "resize_states(states, n) fits them to another number of texts."
             )
-        if [tuple(part.shape) for part in pair] != expected:
-            raise ValueError(
-                f"Invalid `past_states` of layer {number}: shapes {tuple(pair[0].shape)} and {tuple(pair[1].shape)}. "
-                f"Expected {expected[0]} and {expected[1]}."
-            )
-        for part in pair:
-            if part.device != like.device or (part.dtype != like.dtype and not autocast):
-                raise ValueError(
-                    f"Invalid `past_states`: {part.dtype} on {part.device}. Expected {like.dtype} on {like.device}, "
-                    "as the weights of the model."
-                )
+    if len(found) != len(expected):
+        raise ValueError(f"Invalid `past_states`: {len(found) // 2} layers. Expected {config.num_hidden_layers}.")
 
 
-# -- the base class
+class CheckpointError(ValueError, RuntimeError):
+    """Weights that do not fit the model; transformers raises RuntimeError for them."""
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
-    """What every ELMo class shares: initial weights, freezing, quantization, loading and saving.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoPreTrainedModel
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
-    >>> model = ElmoForTokenClassification(config)
-    >>> isinstance(model, ElmoPreTrainedModel), model.base_model is model.elmo
-    (True, True)
-
-    ```
-    """
+    """What every ELMo class shares: initial weights, freezing, quantization, loading and saving."""
 
     config_class = ElmoConfig
     base_model_prefix = "elmo"
@@ -819,8 +765,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.zeros_(module.weight)
             init.ones_(module.gamma)
 
-    # -- loading
-
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
         """As in transformers; `freeze_bilm=True`, `False` or a list of parts sets what trains.
@@ -838,35 +782,29 @@ class ElmoPreTrainedModel(PreTrainedModel):
             )
         except SafetensorError as error:
             raise OSError(f"{_weights_of(name)} are damaged and cannot be read: {error}.") from error
-        if not mismatches_allowed:
-            model._check_shapes(name, report["mismatched_keys"])
-        if not wants_report:
-            model._check_missing(name, report["missing_keys"])
+        model._check_loaded(name, report, mismatches_allowed, wants_report)
         model._apply_freezing()  # loading makes every parameter trainable
         return (model, report) if wants_report else model
 
-    @classmethod
-    def _check_shapes(cls, name: Any, mismatched: Any):
-        wrong = sorted((key, tuple(shape), tuple(expected)) for key, shape, expected in mismatched)
-        if wrong:
-            key, shape, expected = wrong[0]
-            raise ValueError(
-                f"{_weights_of(name)} do not fit config.json: {key} has the shape {list(shape)}{_and_more(wrong)}. "
-                f"Expected {list(expected)}: both files as they were saved together "
-                "(`ignore_mismatched_sizes=True` initializes such weights anew)."
-            )
-
-    def _check_missing(self, name: Any, missing: Any):
+    def _check_loaded(self, name: Any, report: dict[str, Any], mismatches_allowed: bool, wants_report: bool):
+        """Raises if weights have other shapes than the model, or if weights of the biLM are missing."""
         # Without these a model would compute with random numbers; a head or a mix may be new.
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{self.base_model_prefix}."
-        absent = sorted(key for key in missing if key.removeprefix(prefix).startswith(needed))
-        if absent:
-            raise ValueError(
-                f"{_weights_of(name)} do not fit config.json: {absent[0]} is missing{_and_more(absent)}. Expected "
-                "both files as they were saved together (`output_loading_info=True` returns a report instead)."
-            )
-
-    # -- freezing
+        missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
+        wrong = sorted((key, tuple(shape), tuple(expected)) for key, shape, expected in report["mismatched_keys"])
+        if wrong and not mismatches_allowed:
+            key, shape, expected = wrong[0]
+            problem = f"{key} has the shape {list(shape)}, and the model expects {list(expected)}"
+            option = "`ignore_mismatched_sizes=True` initializes such weights anew"
+        elif missing and not wants_report:
+            problem, option = f"{missing[0]} is missing", "`output_loading_info=True` returns a report instead"
+        else:
+            return
+        more = len(wrong or missing) - 1
+        raise CheckpointError(
+            f"{_weights_of(name)} do not fit config.json: {problem}{f' (and {more} more)' if more else ''}. Expected "
+            f"both files as they were saved together ({option})."
+        )
 
     def post_init(self):
         super().post_init()
@@ -877,18 +815,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
         A frozen part gets no gradient and stays in evaluation mode after `.train()`. The mix and everything above
         the biLM keep training.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoConfig, ElmoModel
-        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)
-        >>> model = ElmoModel(config)
-        >>> model.freeze(["token_encoder", "layer_1"])
-        >>> sorted({name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad})
-        ['bilm', 'scalar_mix']
-
-        ```
         """
         self.config.freeze_bilm = parts if isinstance(parts, bool) else list(parts)
         self.config.validate_architecture()
@@ -917,23 +843,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Parameter groups for an optimizer: the biLM with a learning rate of its own, all the rest with `lr`.
 
         Frozen parameters are left out; biases and mixes get no weight decay. Without `bilm_lr` all have `lr`.
-
-        Example:
-
-        ```python
-        >>> import torch
-        >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification
-        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, freeze_bilm=False)
-        >>> model = ElmoForTokenClassification(config)
-        >>> optimizer = torch.optim.AdamW(model.parameter_groups(lr=1e-2, bilm_lr=1e-4), weight_decay=0.01)
-        >>> for group in optimizer.param_groups:
-        ...     print(group["name"], group["lr"], group["weight_decay"])
-        biLM 0.0001 0.01
-        biLM, undecayed 0.0001 0.0
-        head 0.01 0.01
-        head, undecayed 0.01 0.0
-
-        ```
         """
         modules = [module for part in self.base_model.bilm_parts().values() for module in part]
         bilm = {id(parameter) for module in modules for parameter in module.parameters()}
@@ -948,24 +857,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 groups.setdefault(group["name"], group)["params"].append(parameter)
         return [groups[name] for name in sorted(groups)]
 
-    # -- quantization and caches
-
     def quantize(self):
         """Stores the large weights in eight bits, for good, and freezes the biLM; for inference on a CPU.
 
         The softmax of a language model is quantized too, and nothing of it trains any more; a head still does. The
         config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoConfig, ElmoModel
-        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
-        >>> model.quantize()
-        >>> model.bilm.forward_layers[0].weight_input_int8.dtype
-        torch.int8
-
-        ```
         """
         if not self.config.int8_weights:
             self.quantize_modules()
@@ -977,64 +873,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self.base_model.quantize_modules()
 
     def cache_words(self, number: int | None = None, megabytes: float | None = None):
-        """Caches the context-free vectors of words from batch to batch; 0 switches the cache off, as by default.
-
-        Vectors change in their last bits only, which depend on the words that are computed together. A changed weight
-        empties the cache; it is not used where gradients flow into the token encoder or hooks observe it. Not saved
-        with the model. Needs the package elmo_hf.
-
-        Args:
-            number: of words, or
-            megabytes: of memory.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoConfig, ElmoModel
-        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
-        >>> model.cache_words(200_000)
-        >>> model.cache_words(megabytes=512)
-
-        ```
-        """
-        if (number is None) == (megabytes is None):
-            raise ValueError("Invalid arguments of cache_words. Expected a number of words or `megabytes=`.")
-        amount = megabytes if number is None else number
-        if amount < 0:
-            raise ValueError(f"Invalid size of the cache: {amount}. Expected a number of at least 0.")
-        if not self.config.word_input:
-            from elmo_hf.kernels.word_cache import WordCache
-
-            encoder = self.base_model.token_encoder
-            encoder.word_cache = WordCache(words=number, megabytes=megabytes) if amount else None
+        """Caches the vectors of words, see `elmo_hf.kernels.cache_words`; needs the package elmo_hf."""
+        kernel_table(required=True)["cache_words"](self, number, megabytes)
 
     def cache_sentences(self, cache: Any):
-        """Caches the layers of a frozen biLM for each sentence: a second epoch costs only what comes after them.
-
-        Changed weights are noticed. Nothing is cached where states are passed or hooks observe the biLM. Not saved with
-        the model. Three layers of 1,024 take 1.2 GB for 100,000 tokens.
-
-        Args:
-            cache: a `SentenceCache` of its own, or one that models share; None switches it off, as by default.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoConfig, ElmoForTokenClassification, SentenceCache
-        >>> config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)
-        >>> model = ElmoForTokenClassification(config)
-        >>> model.cache_sentences(SentenceCache(megabytes=2000))
-
-        ```
-        """
-        frozen = self._frozen_parts()
-        trained = [part for part in self.config.bilm_parts if part not in frozen]
-        if cache is not None and trained:
-            raise ValueError(
-                f"Invalid use of cache_sentences: {', '.join(trained)} of the biLM may train. Expected a frozen biLM; "
-                "model.freeze() freezes it."
-            )
-        self.base_model.sentence_cache = cache
+        """Caches the layers of sentences, see `elmo_hf.kernels.cache_sentences`; needs the package elmo_hf."""
+        kernel_table(required=True)["cache_sentences"](self, cache)
 
     def layer_weights(self) -> dict[str, Tensor]:
         """The weights of every mix in the model by its name, token vectors first."""
@@ -1058,8 +902,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
             if value is not None and value is not False and name in ATTENTION_KEYWORDS:
                 logger.warning_once(f"`{name}` is ignored: an ELMo has no attention and no positions.")
 
-    # -- saving
-
     def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, push_to_hub: bool = False, **kwargs: Any):
         """As in transformers; with the package elmo_hf installed, it also writes a model card unless there is one."""
         hub_names = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
@@ -1071,20 +913,25 @@ class ElmoPreTrainedModel(PreTrainedModel):
         finally:
             self.config.custom_pipelines = foreign
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
-            with contextlib.suppress(ImportError):
-                from elmo_hf.hub.files import write_files_beside
-
-                write_files_beside(self, save_directory)
+            # In `try`, or transformers would ask for the package before it loads this file.
+            try:
+                from elmo_hf.hub.files import write_files_beside as write_files
+            except ImportError:
+                write_files = None
+            if write_files is not None:
+                write_files(self, save_directory)
         if push_to_hub:
             repo_id = hub_arguments.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
             self.push_to_hub(repo_id, token=kwargs.get("token"), **hub_arguments)
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
         """As in transformers; with the package elmo_hf installed, a repository without a model card gets one."""
-        with contextlib.suppress(ImportError):
-            from elmo_hf.hub.model_card import create_repo_with_card
-
-            create_repo_with_card(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        try:
+            from elmo_hf.hub.model_card import create_repo_with_card as create_repo
+        except ImportError:
+            create_repo = None
+        if create_repo is not None:
+            create_repo(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
         return super().push_to_hub(repo_id, **kwargs)
 
 
@@ -1097,13 +944,6 @@ def _weights_of(name: Any) -> str:
     return f"The weights in {files[0] if len(files) == 1 else folder}"
 
 
-def _and_more(items: list) -> str:
-    return f" (and {len(items) - 1} more)" if len(items) > 1 else ""
-
-
-# -- the model
-
-
 @dataclass
 class ElmoModelOutput(ModelOutput):
     """What ElmoModel returns.
@@ -1114,17 +954,6 @@ class ElmoModelOutput(ModelOutput):
             (B, T, hidden_size).
         past_states: with `use_cache=True`, or when states were passed: the states after the last token, to be passed
             to the next call with the continuation of the text.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoModelOutput, ElmoTokenizer
-    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
-    >>> output = model(**ElmoTokenizer()("It rains", return_tensors="pt"), use_cache=True)
-    >>> isinstance(output, ElmoModelOutput), output.hidden_states, list(output)
-    (True, None, ['last_hidden_state', 'past_states'])
-
-    ```
     """
 
     last_hidden_state: torch.FloatTensor | None = None
@@ -1133,21 +962,7 @@ class ElmoModelOutput(ModelOutput):
 
 
 class ElmoModel(ElmoPreTrainedModel):
-    """The deep bidirectional language model and one learned mix of its layers.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8], [2, 8]], projection_size=8, cell_size=16)
-    >>> model, tokenizer = ElmoModel(config), ElmoTokenizer()
-    >>> batch = tokenizer(["A first sentence .", "Second"], padding=True, return_tensors="pt")
-    >>> output = model(**batch, output_hidden_states=True)
-    >>> tuple(output.last_hidden_state.shape), len(output.hidden_states)
-    ((2, 6, 16), 3)
-
-    ```
-    """
+    """The deep bidirectional language model and one learned mix of its layers."""
 
     sentence_cache: Any = None  # see ElmoPreTrainedModel.cache_sentences
 
@@ -1252,23 +1067,15 @@ class ElmoModel(ElmoPreTrainedModel):
         """The mean (B, hidden_size) of the mix over the words of each sentence, without `<S>` and `</S>`.
 
         sentence-transformers calls this method. A sentence without words gets zeros.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-        >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16))
-        >>> batch = ElmoTokenizer()(["A first sentence .", "Second"], padding=True, return_tensors="pt")
-        >>> tuple(model.sentence_vectors(**batch).shape)
-        (2, 16)
-
-        ```
         """
         x = self(input_ids, attention_mask, **keywords).last_hidden_state
         return pool_words(x, word_mask(self.config, token_mask(input_ids, attention_mask), input_ids))
 
     def encode_tokens(
-        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, inputs_embeds: Tensor | None = None
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The context-free token vectors (B, T, P) of a batch, zero where masked, and the mask (B, T) as bool."""
         check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask)
@@ -1298,7 +1105,7 @@ def word_mask(config: ElmoConfig, mask: Tensor, input_ids: Tensor | None = None)
     Without `input_ids` (token vectors as input) the first and the last position of each row count as boundaries.
     """
     if input_ids is None:
-        return _inner(mask)
+        return inner_mask(mask)
     begin, end = config.boundary_ids
     marks = boundary_marks(config, input_ids)
     return mask & (marks != begin) & (marks != end)
@@ -1321,17 +1128,6 @@ def pool_words(x: Tensor, words: Tensor, pooling: str = "mean", num_directions: 
 
     Returns:
         (B, size); zeros for a sentence without words.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import pool_words
-    >>> x, words = torch.arange(6.0).view(1, 3, 2), torch.tensor([[1, 1, 0]])
-    >>> [pool_words(x, words, pooling).tolist() for pooling in ("mean", "max", "first_last")]
-    [[[1.0, 2.0]], [[2.0, 3.0]], [[2.0, 1.0]]]
-
-    ```
     """
     mask = words.bool()[..., None]  # (B, T, 1)
     if pooling == "mean":
@@ -1348,60 +1144,7 @@ def pool_words(x: Tensor, words: Tensor, pooling: str = "mean", num_directions: 
     raise ValueError(f"Invalid `pooling`: {pooling!r}. Expected 'mean', 'max' or 'first_last'.")
 
 
-def strip_boundaries(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Removes the first and the last unmasked position of each row: `<S>` and `</S>` of a sentence.
-
-    Args:
-        x: (B, T, ...), for example vectors, one per input position.
-        mask: (B, T), the attention mask; padding may be anywhere.
-
-    Returns:
-        (B, T - 2, ...) with the rest of each row in its order, moved to the left and padded with zeros, and its mask.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import strip_boundaries
-    >>> x, mask = strip_boundaries(torch.arange(1, 9).view(2, 4), torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1]]))
-    >>> x.tolist(), mask.tolist()
-    ([[2, 3], [7, 0]], [[1, 1], [1, 0]])
-
-    ```
-    """
-    inner = _inner(mask.bool())
-    length = max(mask.shape[1] - 2, 0)
-    order = torch.argsort((~inner).long(), dim=1, stable=True)[:, :length]  # (B, T - 2), inner positions first
-    inner_mask = inner.gather(1, order)
-    extra = (1,) * (x.dim() - 2)
-    gathered = x.gather(1, order.reshape(order.shape + extra).expand(*order.shape, *x.shape[2:]))
-    visible = inner_mask.reshape(inner_mask.shape + extra)
-    return torch.where(visible, gathered, torch.zeros_like(gathered)), inner_mask.to(mask.dtype)
-
-
-def resize_states(states: States, batch: int) -> States:
-    """Fits states to another batch size as the original program does: the first rows stay, further rows are zeros.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import resize_states
-    >>> states = ((torch.ones(2, 1, 3), torch.ones(2, 1, 4)),)
-    >>> [tuple(part.shape) for part in resize_states(states, 5)[0]]
-    [(5, 1, 3), (5, 1, 4)]
-
-    ```
-    """
-
-    def fit(part: Tensor) -> Tensor:
-        missing = max(batch - part.shape[0], 0)
-        return torch.cat([part[:batch], part.new_zeros(missing, *part.shape[1:])])
-
-    return tuple((fit(h), fit(c)) for h, c in states)
-
-
-def _inner(mask: Tensor) -> Tensor:
+def inner_mask(mask: Tensor) -> Tensor:
     """All unmasked positions of each row but its first and its last, (B, T)."""
     order = mask.long().cumsum(1)
     return mask & (order > 1) & (order < order[:, -1:])
@@ -1415,6 +1158,4 @@ __all__ = [
     "ElmoPreTrainedModel",
     "ElmoScalarMix",
     "pool_words",
-    "resize_states",
-    "strip_boundaries",
 ]

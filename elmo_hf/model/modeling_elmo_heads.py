@@ -17,11 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
 from transformers import initialization as init
-from transformers.modeling_outputs import (
-    QuestionAnsweringModelOutput,
-    SequenceClassifierOutput,
-    TokenClassifierOutput,
-)
+from transformers.modeling_outputs import QuestionAnsweringModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
 
@@ -41,11 +37,6 @@ from .modeling_elmo import (
 
 # Parameters of a task model that do not belong to its biLM.
 HEAD_PREFIXES = ("classifier.", "output_mix.", "word_vectors.")
-# Score of a position that cannot begin or end an answer.
-MASKED_SCORE = -1e4
-
-
-# -- settings of heads
 
 
 def require(condition: Any, name: str, value: Any, expected: str):
@@ -139,9 +130,6 @@ def _choices(name: Any, names: list[str]) -> str:
     return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
-# -- what a head is
-
-
 class HeadInput(NamedTuple):
     """One sentence of each row, as a head reads it.
 
@@ -184,21 +172,15 @@ def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits[labeled].float(), labels[labeled], reduction="none")
 
 
-# -- linear heads
-
-
-@strict
-@dataclass(kw_only=True)
-class LinearSettings(HeadSettings):
-    """Settings of a linear layer on the vector of every token."""
-
-    places = ("input",)
-
-
 class LinearTokens(ElmoHead, nn.Linear):
     """A linear layer on the vector of every token."""
 
-    Settings = LinearSettings
+    @strict
+    @dataclass(kw_only=True)
+    class Settings(HeadSettings):
+        """No settings of its own."""
+
+        places = ("input",)
 
     def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
         nn.Linear.__init__(self, input_size, config.num_labels)
@@ -212,7 +194,7 @@ class LinearSentences(ElmoHead, nn.Linear):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(LinearSettings):
+    class Settings(LinearTokens.Settings):
         """
         Args:
             pooling: `"mean"`, `"max"` or `"first_last"` of a sentence's words, see `pool_words`.
@@ -241,7 +223,7 @@ class LinearSpans(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(LinearSettings):
+    class Settings(LinearTokens.Settings):
         """
         Args:
             no_answer: score no answer too: `w . [p; q; p * q]` with the mean `p` of the passage's words.
@@ -265,9 +247,6 @@ class LinearSpans(ElmoHead):
             return start, end, None
         mean = pool_words(p, passage.words)
         return start, end, self.no_answer(torch.cat([mean, q, mean * q], -1)).squeeze(-1)
-
-
-# -- task models
 
 
 class WordVectors(nn.Module):
@@ -342,9 +321,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             vectors: (words, size), an array or a tensor.
         """
         vectors, expected = torch.as_tensor(vectors), self.head_settings.word_vectors
-        require(
-            list(vectors.shape) == expected, "vectors", list(vectors.shape), f"the head's word_vectors, {expected}"
-        )
+        shape = list(vectors.shape)
+        require(shape == expected, "vectors", shape, f"the shape of the head's word_vectors, {expected}")
         self.word_vectors.table[2:] = vectors.to(self.word_vectors.table)
 
     def _apply_freezing(self):
@@ -399,9 +377,9 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         masks = self._sentence_masks(mask, input_ids, token_type_ids) if self.separates_pairs else [mask]
         marks = None if self.separates_pairs else token_type_ids
         # Each sentence of a pair is a row of its own, in which the other one is masked.
-        rows, count = torch.cat(masks), len(masks)
+        rows, count = _cat(masks), len(masks)
         tensors = (input_ids, inputs_embeds, word_vector_ids)
-        input_ids, inputs_embeds, word_vector_ids = (None if x is None else torch.cat([x] * count) for x in tensors)
+        input_ids, inputs_embeds, word_vector_ids = (None if x is None else _cat([x] * count) for x in tensors)
         words = word_mask(self.config, rows, input_ids)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
@@ -416,10 +394,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             if "output" in at:
                 mix = self.output_dropout(self.output_mix(output.hidden_states, rows, words))
             if output_hidden_states:
-                # One of the two rows of a pair is zero at every position.
-                layers = tuple(sum(layer.chunk(count)) for layer in output.hidden_states)
+                # Of the two rows of a pair one is zero at every position.
+                layers = output.hidden_states
+                layers = layers if count == 1 else tuple(sum(layer.chunk(count)) for layer in layers)
         mixes = [None] * count if mix is None else mix.chunk(count)
-        sentences = zip(torch.cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
+        sentences = zip(_cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
         return [HeadInput(*sentence, marks) for sentence in sentences], layers
 
     def _check_word_vectors(self, ids: torch.Tensor | None):
@@ -491,6 +470,10 @@ def _saved_head_type(load_config: Any, commit: str | None) -> str | None:
         return None  # weights without a config
     head = config.get("head")
     return head.get("type") if isinstance(head, dict) else head
+
+
+def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
 
 
 def _check_shape(name: str, x: torch.Tensor, shape: Sequence[int]):
@@ -588,17 +571,17 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoForQuestionAnswering, ElmoTokenizer
-    >>> sizes = dict(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
-    >>> model = ElmoForQuestionAnswering(ElmoConfig(**sizes)).eval()
-    >>> passage = "Ann came home late, and Bob slept."
-    >>> answer = model.answer(ElmoTokenizer(), "Who slept?", passage)
-    >>> answer.text == passage[answer.start : answer.end]
+    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
+    >>> model, tokenizer = ElmoForQuestionAnswering(config).eval(), ElmoTokenizer()
+    >>> model.answer(tokenizer, "Who slept?", "Bob slept.").text in "Bob slept."
     True
 
     ```
     """
 
     task_class, linear_head, separates_pairs = "ElmoForQuestionAnswering", LinearSpans, True
+    # Score of a position that cannot begin or end an answer.
+    masked_score = -1e4
 
     @can_return_tuple
     def forward(
@@ -624,7 +607,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
         )
         start, end, none = self.classifier.spans(question, passage)
-        start, end = (scores.float().masked_fill(~passage.words, MASKED_SCORE) for scores in (start, end))  # (B, T)
+        start, end = (x.float().masked_fill(~passage.words, self.masked_score) for x in (start, end))  # (B, T)
         loss = None
         if (start_positions is None) != (end_positions is None):
             raise ValueError("Expected both `start_positions` and `end_positions`, or neither.")
@@ -672,9 +655,6 @@ def span_losses(
         total = torch.logaddexp(total, none.float())
         gold = torch.where((starts == 0) & (ends == 0), none.float(), gold)
     return total - gold
-
-
-# -- pipelines
 
 
 class ElmoPipeline(Pipeline):

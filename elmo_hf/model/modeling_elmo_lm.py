@@ -47,22 +47,6 @@ class ElmoForPreTrainingOutput(ModelOutput):
         forward_loss, backward_loss: those means; the exponential of one is the perplexity of that direction.
         forward_logits, backward_logits: (B, T, vocab_size), with `return_logits=True`.
         past_states: the states after the last token, with `use_cache=True` or when states were passed.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForPreTrainingOutput, ElmoTokenizer
-    >>> words = ["<S>", "</S>", "<UNK>", "cats"]
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
-    >>> batch = ElmoTokenizer(word_vocabulary=words)("cats", return_tensors="pt")
-    >>> output = ElmoForPreTraining(config)(**batch, labels=torch.tensor([[0, 3, 1]]))
-    >>> isinstance(output, ElmoForPreTrainingOutput), output.forward_logits
-    (True, None)
-    >>> bool(torch.isclose(output.loss, (output.forward_loss + output.backward_loss) / 2))
-    True
-
-    ```
     """
 
     loss: torch.FloatTensor | None = None
@@ -77,19 +61,7 @@ class ElmoForPreTrainingOutput(ModelOutput):
 
 
 def draw_words(number: int, vocabulary: int) -> tuple[Tensor, int]:
-    """Draws until there are `number` distinct lines; returns these, sorted, and the number of draws.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf.model.modeling_elmo_lm import draw_words
-    >>> words, draws = draw_words(3, vocabulary=3)
-    >>> words.tolist(), draws >= 3
-    ([0, 1, 2], True)
-
-    ```
-    """
+    """Draws until there are `number` distinct lines; returns these, sorted, and the number of draws."""
     if not 1 <= number <= vocabulary:
         raise ValueError(f"Invalid number of negative samples: {number}. Expected 1 to {vocabulary}, the vocabulary.")
     draws = torch.empty(0, dtype=torch.long)
@@ -176,7 +148,9 @@ class ElmoSoftmax(ElmoLinear):
         for number, (rows, target, drawn, (_, draws)) in enumerate(zip(x, targets, words, samples, strict=True)):
             of_targets, of_samples = places[number], places[len(x) + number]
             rows = rows.to(weight.dtype)
-            biases = [bias[some] - log_expected_counts(lines[some], vocabulary, draws) for some in (of_targets, of_samples)]
+            biases = [
+                bias[some] - log_expected_counts(lines[some], vocabulary, draws) for some in (of_targets, of_samples)
+            ]
             own = (rows * weight[of_targets]).sum(-1).float() + biases[0]
             # A sample that is the target itself does not count a second time.
             hits = torch.searchsorted(drawn, target).clamp_(max=len(drawn) - 1)
@@ -222,20 +196,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
 
     In training, `config.num_sampled` negative samples for each direction stand for the whole vocabulary; in
     evaluation the softmax is always over all words. The mix of layers takes no part and does not train.
-
-    Example:
-
-    ```python
-    >>> import torch
-    >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-    >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=5)
-    >>> model = ElmoForPreTraining(config).eval()
-    >>> batch = ElmoTokenizer()("a b", return_tensors="pt")
-    >>> output = model(**batch, labels=torch.tensor([[0, 3, 4, 1]]))  # <S> a b </S> as lines of the vocabulary
-    >>> output.loss == (output.forward_loss + output.backward_loss) / 2
-    tensor(True)
-
-    ```
     """
 
     accepts_loss_kwargs = True  # the Trainer then passes num_items_in_batch
@@ -356,11 +316,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         return tops, packing, states
 
     def top_layers(
-        self,
-        tokens: Tensor,
-        mask: Tensor,
-        backward_tokens: Tensor | None = None,
-        past_states: States | None = None,
+        self, tokens: Tensor, mask: Tensor, backward_tokens: Tensor | None = None, past_states: States | None = None
     ) -> tuple[list[Tensor], States]:
         """The input of the softmax, (B, T, P) of each direction, and the states after the last token.
 
@@ -369,19 +325,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             backward_tokens: what the backward direction reads, in the order in which it reads; the top layer of that
                 direction is then in the same order. By default `tokens`, from the last to the first.
             past_states: as in ElmoModel.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-        >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=5)
-        >>> model = ElmoForPreTraining(config).eval()
-        >>> tokens, mask = model.elmo.encode_tokens(ElmoTokenizer()("a b", return_tensors="pt")["input_ids"])
-        >>> tops, states = model.top_layers(tokens, mask)
-        >>> [tuple(top.shape) for top in tops], len(states)
-        ([(1, 4, 8), (1, 4, 8)], 2)
-
-        ```
         """
         check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
         packing = pack_tokens(mask.bool())

@@ -169,17 +169,7 @@ SPLITTINGS = {
 
 
 def get_splitting(name: str) -> Splitting:
-    """Looks up a splitting by its name, a key of `SPLITTINGS`.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf.model.splitting_elmo import get_splitting
-    >>> get_splitting("residues").pre_tokenizer().pre_tokenize_str("SE Q")
-    [('S', (0, 1)), ('E', (1, 2)), ('Q', (3, 4))]
-
-    ```
-    """
+    """Looks up a splitting by its name, a key of `SPLITTINGS`."""
     if name not in SPLITTINGS:
         *names, last = map(repr, SPLITTINGS)
         raise ValueError(f"Invalid `splitting`: {name!r}. Expected {', '.join(names)} or {last}.")

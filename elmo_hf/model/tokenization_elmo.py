@@ -50,15 +50,6 @@ def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") 
 
     Returns:
         The rows (N, width).
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import byte_rows
-    >>> byte_rows(["é"], width=6).tolist()
-    [[259, 196, 170, 260, 261, 261]]
-
-    ```
     """
     max_bytes = width - 2
     encoded = [word.encode("utf-8", "ignore") for word in words]
@@ -89,20 +80,7 @@ def word_of_row(row: Sequence[int]) -> str:
 
 
 def read_word_vocabulary(path: str | os.PathLike) -> list[str]:
-    """Reads a vocabulary file with a word per line, in the order of the softmax's rows.
-
-    Example:
-
-    ```python
-    >>> import pathlib, tempfile
-    >>> from elmo_hf import read_word_vocabulary
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "vocab.txt")
-    >>> _ = path.write_text("<S>\\n</S>\\n<UNK>\\nthe\\n")
-    >>> read_word_vocabulary(path)
-    ['<S>', '</S>', '<UNK>', 'the']
-
-    ```
-    """
+    """Reads a vocabulary file with a word per line, in the order of the softmax's rows."""
     with open(path, encoding="utf-8", newline="\n") as file:
         words = []
         try:
@@ -125,16 +103,6 @@ class ElmoDictionary:
         characters: each character's id from 0, and those of `<bow>`, `<eow>`, `<bos>`, `<eos>`, `<oov>`, `<pad>`.
         words: each word's id from 0, and that of `<oov>`.
         width: characters of a row, including its first and last mark.
-
-    Example:
-
-    ```python
-    >>> marks = {name: number for number, name in enumerate(["<bow>", "<eow>", "<bos>", "<eos>", "<oov>", "<pad>"])}
-    >>> dictionary = ElmoDictionary({**marks, "a": 6}, {"<oov>": 0, "ab": 1}, width=6)
-    >>> dictionary.table(["ab"])[3].tolist()  # the word, <eow>, a, <oov>, <bow>, <pad>
-    [2, 2, 7, 5, 1, 6, 6]
-
-    ```
     """
 
     def __init__(self, characters: Mapping[str, int] | None, words: Mapping[str, int] | None, width: int = 50):
@@ -251,19 +219,6 @@ class ElmoTokenizer(TokenizersBackend):
             then returns `word_vector_ids`, too: 0 for padding and boundaries, 1 for a word that is not in the table,
             not even in small letters, else line + 2.
         dictionary: ids of characters and words instead of bytes, as a file or an ElmoDictionary.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf import ElmoTokenizer
-    >>> tokenizer = ElmoTokenizer(splitting="whitespace")
-    >>> batch = tokenizer(["The cat", "Hi"], padding=True, return_tensors="pt")
-    >>> batch["input_ids"].shape, batch["attention_mask"].tolist()
-    (torch.Size([2, 4, 50]), [[1, 1, 1, 1], [1, 1, 1, 0]])
-    >>> tokenizer.decode(batch["input_ids"][0])
-    '<S> The cat </S>'
-
-    ```
     """
 
     vocab_files_names = {
@@ -373,17 +328,7 @@ class ElmoTokenizer(TokenizersBackend):
     # Text to ids
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        """Splits each text into words.
-
-        Example:
-
-        ```python
-        >>> from elmo_hf import ElmoTokenizer
-        >>> ElmoTokenizer().split(["It's raining.", "Yes"])
-        [['It', "'s", 'raining', '.'], ['Yes']]
-
-        ```
-        """
+        """Splits each text into words."""
         splitting = SPLITTINGS[self.splitting]
         if splitting.letters is not None:
             texts = [text.translate(splitting.letters) for text in texts]

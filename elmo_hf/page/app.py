@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from .reading import MOST_CHARACTERS, MOST_SENTENCES, PageError, PageModels
-from .rendering import STYLE, error_html, surprise_html, view_html, words_html
+from .page_models import MOST_CHARACTERS, MOST_SENTENCES, PageError, PageModels
+from .rendering import STYLE, error_html, surprisal_html, view_html, words_html
 
 EXAMPLES = [
     "The bank raised its interest rates .\nWe sat on the bank of the river .",
@@ -40,7 +40,7 @@ def build_page(models: PageModels) -> Any:
         try:
             model = models.get(name)
             split = model.split(text or "")
-            return split, words_html(split), surprise_html(model.surprise(split)), ""
+            return split, words_html(split), surprisal_html(model.surprisal(split)), ""
         except PageError as error:
             return [], error_html(str(error)), "", ""
 

@@ -5,10 +5,10 @@ from html import escape
 
 import numpy as np
 
-from elmo_hf.analysis import Surprise
-from elmo_hf.analysis.surprise import SurpriseOfText
+from elmo_hf.analysis import WordSurprisal
+from elmo_hf.analysis.surprisal import TextSurprisal
 
-from .reading import WordView
+from .page_models import WordView
 
 LONGEST_WORD = 30
 # From white to dark blue: black is legible on the light half, white on the dark one.
@@ -45,11 +45,11 @@ def words_html(split: Sequence[Sequence[str]], chosen: tuple[int, int] | None = 
     return f'<div class="elmo"><h3>Choose a word</h3>{"".join(rows)}</div>'
 
 
-def surprise_html(found: Sequence[Surprise] | None) -> str:
+def surprisal_html(found: Sequence[WordSurprisal] | None) -> str:
     """The sentences in colours, each word's bits in its title, and what colours mean."""
     if found is None:
         return _note("This model has no softmax over words, so it cannot say how expected they are.")
-    legend = SurpriseOfText.legend()
+    legend = TextSurprisal.legend()
     return (
         '<div class="elmo"><h3>Surprise: how many bits each word takes, given the words on both sides</h3>'
         f"<p>{legend}</p>{''.join(one.to_html() for one in found)}</div>"

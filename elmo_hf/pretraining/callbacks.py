@@ -1,4 +1,4 @@
-"""What happens while training goes on: evaluating, saving and stopping at times, freezing at first, reporting."""
+"""Trainer callbacks: periodic evaluation and saving, time limit, freeze warm-up, progress report."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch.distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from elmo_hf.pretraining.intervals import Interval, duration
-from elmo_hf.pretraining.rates import Clock, Rates
+from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
 
 # Steps that a speed is taken of, after some in which memory is found and caches are filled.
 STEPS_MEASURED, STEPS_BEFORE = 50, 10
@@ -25,8 +25,8 @@ def _now(args: TrainingArguments) -> float:
     return now
 
 
-class Rhythm(TrainerCallback):
-    """Evaluates and saves when it is time, and saves at the end; it comes after all that may end a run."""
+class PeriodicEvaluationAndSaving(TrainerCallback):
+    """Evaluates and saves at intervals, and saves at the end. It must be the last of the callbacks."""
 
     def __init__(self, evaluate: Interval | None, save: Interval | None):
         self.intervals = {"evaluate": evaluate, "save": save}
@@ -49,19 +49,19 @@ class Rhythm(TrainerCallback):
 class TimeLimit(TrainerCallback):
     """Ends a run after a time.
 
-    A constant rate of learning goes on until the clock says so. One that falls has to know when it will have fallen:
-    the speed is measured once, and the time becomes a number of steps that `fixed` is told of and nothing corrects.
+    With a constant learning rate, the clock decides. A falling one needs to know the last step: the speed is measured
+    once and the time is converted into a number of steps, which is final and passed to `fixed`.
     """
 
-    def __init__(self, clock: Clock, rates: Rates, fixed: Callable[[Rates], Any]):
-        self.clock, self.rates, self.fixed = clock, rates, fixed
+    def __init__(self, clock: Clock, schedule: LearningRateSchedule, fixed: Callable[[LearningRateSchedule], Any]):
+        self.clock, self.schedule, self.fixed = clock, schedule, fixed
         self.first: tuple[int, float] | None = None  # the step from which on the speed is measured, and when it was
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        if self.rates.known:
+        if self.schedule.known:
             return
         used, step = self.clock.used(_now(args)), state.global_step
-        if self.rates.schedule == "constant":
+        if self.schedule.name == "constant":
             control.should_training_stop |= used >= self.clock.limit
         elif self.first is None:
             if step >= STEPS_BEFORE or used >= self.clock.limit / 20:
@@ -69,13 +69,13 @@ class TimeLimit(TrainerCallback):
         elif step - self.first[0] >= STEPS_MEASURED or used >= self.clock.limit / 10:
             seconds = (used - self.first[1]) / (step - self.first[0])
             left = max(round((self.clock.limit - used) / seconds), 1)
-            self.rates.fix(min(step + left, state.max_steps), step)
-            state.max_steps = self.rates.steps
-            self.fixed(self.rates)
+            self.schedule.fix(min(step + left, state.max_steps), step)
+            state.max_steps = self.schedule.steps
+            self.fixed(self.schedule)
 
 
-class FrozenAtFirst(TrainerCallback):
-    """Trains only the softmax for so many steps, until it fits what it is put on."""
+class FreezeWarmup(TrainerCallback):
+    """Trains only the softmax for the first steps, with a frozen biLM."""
 
     def __init__(self, steps: int):
         self.steps = steps
@@ -93,15 +93,15 @@ class FrozenAtFirst(TrainerCallback):
         model.freeze(False)
 
 
-class Report(TrainerCallback):
+class ProgressReport(TrainerCallback):
     """A line for each report and each evaluation, on the first process."""
 
-    def __init__(self, write: Callable[[str], Any], rates: Rates | None = None):
-        self.write, self.rates = write, rates
+    def __init__(self, write: Callable[[str], Any], schedule: LearningRateSchedule | None = None):
+        self.write, self.schedule = write, schedule
 
     def steps(self, state: TrainerState) -> str:
         """How many steps there will be, as far as that is known."""
-        return f"{state.max_steps:,}" if self.rates is None or self.rates.known else "?"
+        return f"{state.max_steps:,}" if self.schedule is None or self.schedule.known else "?"
 
     def on_log(
         self,

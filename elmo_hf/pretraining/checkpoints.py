@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from elmo_hf.atomic_files import manifest_problem, write_manifest
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import States
-from elmo_hf.pretraining.manifest import what_is_wrong, write_manifest
 
 RUN = "pretraining.json"
 # What may change between two runs without changing what is trained.
@@ -36,8 +36,8 @@ def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
     ```python
     >>> import pathlib, tempfile
+    >>> from elmo_hf.atomic_files import write_manifest
     >>> from elmo_hf.pretraining import newest_checkpoint
-    >>> from elmo_hf.pretraining.manifest import write_manifest
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> for step in (9, 10, 11):
     ...     (folder / f"checkpoint-{step}").mkdir()
@@ -48,17 +48,17 @@ def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
     ```
     """
-    return look_for_checkpoints(folder)[0]
+    return find_checkpoints(folder)[0]
 
 
-def look_for_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
+def find_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
     """The newest whole checkpoint, and of each newer one why it is not."""
     skipped = []
     for path in _checkpoints(Path(folder))[::-1]:
-        wrong = what_is_wrong(path)
-        if wrong is None:
+        problem = manifest_problem(path)
+        if problem is None:
             return path, skipped
-        skipped.append(f"{path} is damaged ({wrong})")
+        skipped.append(f"{path} is damaged ({problem})")
     return None, skipped
 
 
@@ -72,7 +72,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=step_of)
 
 
-def take_checkpoint(unfinished: Path, folder: Path, keep: int | None):
+def add_checkpoint(unfinished: Path, folder: Path, keep: int | None):
     """Puts a checkpoint that is written whole among the others of a run, and takes the oldest away."""
     write_manifest(unfinished)
     place = folder / unfinished.name

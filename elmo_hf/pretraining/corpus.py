@@ -8,8 +8,6 @@ import hashlib
 import heapq
 import json
 import os
-import shutil
-import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from elmo_hf.atomic_files import atomic_folder, manifest_problem, write_manifest
 from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
-from elmo_hf.pretraining.manifest import what_is_wrong, write_manifest
 
 # Words 0, 1 and 2: no token, which no text can hold, and the boundaries. ElmoTokenizer.word_table has the same order.
 MARKS = ("", BOS, EOS)
@@ -49,9 +47,9 @@ class Corpus:
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = Path(folder)
-        wrong = what_is_wrong(self.folder)
-        if wrong is not None:
-            raise ValueError(f"{self.folder} holds no whole corpus: {wrong}.")
+        problem = manifest_problem(self.folder)
+        if problem is not None:
+            raise ValueError(f"{self.folder} holds no complete corpus: {problem}.")
         about = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
         self.fingerprint: str = about["fingerprint"]
         self.tokens = np.memmap(self.folder / "tokens.int32", np.int32, "r")
@@ -78,18 +76,12 @@ class Corpus:
                 same sentence twice is never on both sides.
             source: where the lines come from, to be compared by `is_of`.
         """
-        folder = Path(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            _write(lines, unfinished, tokenizer, hold_out, source)
-            try:
-                os.rename(unfinished, folder)
-            except OSError as error:
-                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                    raise  # else another process was faster
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            with atomic_folder(folder) as place:
+                write_corpus(lines, place, tokenizer, hold_out, source)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise  # else another process was faster
         return cls(folder)
 
     @staticmethod
@@ -129,7 +121,8 @@ class Corpus:
         return self.tokens[self.starts[number] : self.starts[number + 1]]
 
 
-def _write(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, hold_out: bool, source: Any):
+def write_corpus(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, hold_out: bool, source: Any) -> str:
+    """Writes the files of a `Corpus` into an empty folder; returns its fingerprint."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     for mark in MARKS:
@@ -158,6 +151,7 @@ def _write(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, hold_ou
     about = {"fingerprint": digest.hexdigest(), "source": source}
     (folder / "corpus.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
     write_manifest(folder)
+    return about["fingerprint"]
 
 
 def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -193,23 +187,3 @@ def _counts(path: Path, size: int) -> np.ndarray:
     for start in range(0, len(tokens), TOKENS_AT_ONCE):
         counts += np.bincount(tokens[start : start + TOKENS_AT_ONCE], minlength=size)
     return counts
-
-
-def lines_of_dataset(dataset: Iterable[dict[str, Any]], column: str = "text") -> Iterator[str]:
-    """The lines of a dataset's column, streaming or not; a text of several lines gives each of them.
-
-    Example:
-
-    ```python
-    >>> from datasets import Dataset
-    >>> from elmo_hf.pretraining import lines_of_dataset
-    >>> list(lines_of_dataset(Dataset.from_dict({"text": ["One .\\nTwo .", "Three ."]})))
-    ['One .', 'Two .', 'Three .']
-
-    ```
-    """
-    for row in dataset:
-        if not isinstance(row.get(column), str):
-            found = ", ".join(map(repr, row))
-            raise ValueError(f"The dataset has no text in a column {column!r}; its columns are {found}.")
-        yield from row[column].splitlines()

@@ -12,21 +12,17 @@ import torch
 from transformers import TrainingArguments, set_seed
 from transformers.integrations import get_available_reporting_integrations
 
-from elmo_hf.model.configuration_elmo import ElmoConfig
-from elmo_hf.kernels import KERNELS
-from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.hub.model_card import model_card
+from elmo_hf.kernels import KERNELS
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer, read_word_vocabulary
-from elmo_hf.pretraining.callbacks import FrozenAtFirst, Report, Rhythm, TimeLimit
-from elmo_hf.pretraining.card import card_data
-from elmo_hf.pretraining.checkpoints import check_same_run, look_for_checkpoints, read_about, run_facts, step_of
+from elmo_hf.pretraining.callbacks import FreezeWarmup, PeriodicEvaluationAndSaving, ProgressReport, TimeLimit
+from elmo_hf.pretraining.checkpoints import check_same_run, find_checkpoints, read_about, run_facts, step_of
 from elmo_hf.pretraining.corpus import Corpus
+from elmo_hf.pretraining.corpus_preparation import check_files, describe_splitting, prepare_corpus
 from elmo_hf.pretraining.intervals import duration
-from elmo_hf.pretraining.rates import SHARE_RISING, Clock, Rates
-from elmo_hf.pretraining.run_folder import RunFolder
-from elmo_hf.pretraining.settings import Settings
-from elmo_hf.pretraining.source import about_splitting, check_files, text_of_run
-from elmo_hf.pretraining.starting import (
+from elmo_hf.pretraining.model_initialization import (
     check_trainable,
     config_of_size,
     new_model,
@@ -34,7 +30,12 @@ from elmo_hf.pretraining.starting import (
     with_new_vocabulary,
     with_words,
 )
+from elmo_hf.pretraining.run_folder import RunFolder
+from elmo_hf.pretraining.schedule import SHARE_RISING, Clock, LearningRateSchedule
+from elmo_hf.pretraining.settings import Settings
 from elmo_hf.pretraining.trainer import ElmoPretrainer
+from elmo_hf.pretraining.training_card import card_data
+from elmo_hf.pretraining.training_windows import TrainingWindows
 from elmo_hf.pretraining.vocabulary import (
     build_vocabulary,
     check_order,
@@ -43,8 +44,7 @@ from elmo_hf.pretraining.vocabulary import (
     line_counts,
     unigram_perplexity,
 )
-from elmo_hf.pretraining.windows import TrainingWindows
-from elmo_hf.text.lines import read_lines
+from elmo_hf.text.inputs import read_lines
 
 Say = Callable[[str], Any]
 
@@ -91,8 +91,8 @@ def _check_what_is_there(settings: Settings):
     check_files(settings)
     if settings.bf16 and KERNELS:
         raise ValueError(
-            "Invalid use of --bf16: the training kernels compute in float32. Expected with it the environment variable "
-            "ELMO_HF_KERNELS=0, which trains without them."
+            "Invalid use of --bf16: the training kernels compute in float32. Expected with it: the environment "
+            "variable ELMO_HF_KERNELS=0, which trains without them."
         )
     if settings.start is None:
         config_of_size(settings.size)
@@ -113,11 +113,11 @@ class _Limit:
 
     steps: int  # of all epochs, or as many as it may have
     seconds: float  # that it may take; without an end where steps say it
-    rates: Rates
+    schedule: LearningRateSchedule
 
     def is_over(self, steps: int, seconds: float) -> bool:
-        timed = self.rates.schedule == "constant" and seconds >= self.seconds
-        return timed or steps >= (self.rates.steps or self.steps)
+        timed = self.schedule.name == "constant" and seconds >= self.seconds
+        return timed or steps >= (self.schedule.steps or self.steps)
 
 
 def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> dict[str, float]:
@@ -126,9 +126,9 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     expected = about.get("facts", {}).get("corpus")
     reading = ElmoTokenizer("whitespace") if settings.tokenized else base_tokenizer(settings)
     with _first_process_first(args):
-        corpus = text_of_run(settings, folder.path / "corpus", reading, expected, say)
+        corpus = prepare_corpus(settings, folder.path / "corpus", reading, expected, say)
     tokenizer, model = _start(settings, corpus, say)
-    say(about_splitting(tokenizer, corpus))
+    say(describe_splitting(tokenizer, corpus))
     held_out: list = list(read_lines(settings.held_out, settings.errors)) if settings.held_out else corpus.held_out
     if settings.tokenized:
         held_out = [line.split() for line in held_out]
@@ -145,10 +145,10 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
         say(f"finished: {folder.output} was trained for {step:,} steps; nothing is changed.")
         return saved["found"]
     _tell(settings, model, windows, held_out, limit, say)
-    args.max_steps = limit.rates.steps or limit.steps
+    args.max_steps = limit.schedule.steps or limit.steps
     clock = Clock(limit.seconds, seconds)
     callbacks = _callbacks(settings, limit, clock, folder, held_out, say)
-    more = limit.rates, clock, settings.chosen("fresh_starts")
+    more = limit.schedule, clock, settings.chosen("fresh_starts")
     trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, callbacks, *more)
     trainer.remembered = about.get("remembered", {})
     found = _train(trainer, checkpoint, over, say)
@@ -199,7 +199,7 @@ def _train(trainer: ElmoPretrainer, checkpoint: Path | None, over: bool, say: Sa
 def _checkpoint(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> Path | None:
     """The checkpoint to go on from; raises where one is there and nobody asked to, or none is whole."""
     folder.check_output()
-    newest, skipped = look_for_checkpoints(folder.path)
+    newest, skipped = find_checkpoints(folder.path)
     if not settings.resume and (newest is not None or skipped):
         raise ValueError(
             f"{newest or folder.path} is there already; accepted are --resume to go on from it, or a new --output-dir."
@@ -224,7 +224,7 @@ def _arguments(settings: Settings, folder: Path) -> TrainingArguments:
         num_train_epochs=settings.epochs,
         gradient_accumulation_steps=settings.accumulate,
         logging_steps=settings.log_every,
-        save_strategy="no",  # Rhythm says when
+        save_strategy="no",  # PeriodicEvaluationAndSaving decides
         save_total_limit=settings.keep,
         report_to=settings.report_to or "none",
         seed=settings.seed,
@@ -247,12 +247,12 @@ def _limit(settings: Settings, windows: TrainingWindows, folder: RunFolder, chec
     warmup = settings.chosen("warmup_steps")
     if settings.warmup_steps is None:
         warmup = min(warmup, steps // SHARE_RISING)
-    rates = Rates(settings.chosen("schedule"), warmup, None if timed else steps)
-    if timed and rates.schedule != "constant":
+    schedule = LearningRateSchedule(settings.chosen("schedule"), warmup, None if timed else steps)
+    if timed and schedule.name != "constant":
         if checkpoint is None:
-            folder.forget_rates()
-        folder.read_rates(rates)
-    return _Limit(steps, stop.seconds if timed else math.inf, rates)
+            folder.forget_schedule()
+        folder.read_schedule(schedule)
+    return _Limit(steps, stop.seconds if timed else math.inf, schedule)
 
 
 def _tell(
@@ -264,15 +264,15 @@ def _tell(
     say: Say,
 ):
     """What there is to train, on what, and how."""
-    corpus, rates = windows.corpus, limit.rates
+    corpus, schedule = windows.corpus, limit.schedule
     say(f"model: {sum(p.numel() for p in model.parameters()):,} parameters; {_softmax(model.config)}")
     epochs = f"{windows.windows_in_a_pass:,} windows of {settings.batch_size} x {settings.unroll_steps} in an epoch"
     say(f"text: {corpus.num_sentences:,} sentences, {corpus.num_words:,} words, {epochs}")
     say(f"held out: {len(held_out):,} sentences")
-    length = f"{rates.steps:,} steps" if rates.known else f"for {duration(limit.seconds)}"
-    rising = f" after {rates.warmup:,} steps of rising" if rates.warmup else ""
+    length = f"{schedule.steps:,} steps" if schedule.known else f"for {duration(limit.seconds)}"
+    rising = f" after {schedule.warmup:,} steps of rising" if schedule.warmup else ""
     say(
-        f"training: {settings.chosen('optimizer')} at {settings.chosen('learning_rate'):g}, {rates.schedule}{rising}, "
+        f"training: {settings.chosen('optimizer')} at {settings.chosen('learning_rate'):g}, {schedule.name}{rising}, "
         f"{length}; {torch.get_num_threads()} threads"
     )
 
@@ -352,9 +352,9 @@ def _facts(
     corpus: Corpus,
     limit: _Limit,
 ) -> dict[str, Any]:
-    rates = limit.rates
+    schedule = limit.schedule
     # How long the run is decides the rate of each step, unless that is always the same.
-    if rates.schedule == "constant":
+    if schedule.name == "constant":
         length = None
     else:
         length = f"{limit.seconds:g} s" if math.isfinite(limit.seconds) else f"{limit.steps} steps"
@@ -367,8 +367,8 @@ def _facts(
         accumulate=settings.accumulate,
         optimizer=settings.chosen("optimizer"),
         learning_rate=settings.chosen("learning_rate"),
-        schedule=rates.schedule,
-        warmup_steps=rates.warmup,
+        schedule=schedule.name,
+        warmup_steps=schedule.warmup,
         max_grad_norm=settings.chosen("max_grad_norm"),
         length=length,
         bf16=settings.bf16,
@@ -383,18 +383,18 @@ def _facts(
 def _callbacks(
     settings: Settings, limit: _Limit, clock: Clock, folder: RunFolder, held_out: list, say: Say
 ) -> list[Any]:
-    rates = limit.rates
-    callbacks: list[Any] = [Report(say, rates)]
-    if math.isfinite(limit.seconds) and not rates.known:
+    schedule = limit.schedule
+    callbacks: list[Any] = [ProgressReport(say, schedule)]
+    if math.isfinite(limit.seconds) and not schedule.known:
         if clock.before:
             say(f"of {duration(clock.limit)}, {duration(clock.limit - clock.before)} are left")
 
-        def fixed(rates: Rates):
-            folder.write_rates(rates)
-            say(f"{duration(limit.seconds)} are {rates.steps:,} steps at this speed: so many it will be")
+        def fixed(schedule: LearningRateSchedule):
+            folder.write_schedule(schedule)
+            say(f"{duration(limit.seconds)} are {schedule.steps:,} steps at this speed: so many it will be")
 
-        callbacks.append(TimeLimit(clock, rates, fixed))
+        callbacks.append(TimeLimit(clock, schedule, fixed))
     if settings.freeze_steps:
-        callbacks.append(FrozenAtFirst(settings.freeze_steps))
+        callbacks.append(FreezeWarmup(settings.freeze_steps))
     evaluate = settings.interval("evaluate_every") if held_out else None
-    return [*callbacks, Rhythm(evaluate, settings.interval("save_every"))]
+    return [*callbacks, PeriodicEvaluationAndSaving(evaluate, settings.interval("save_every"))]

@@ -14,8 +14,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from elmo_hf.pretraining.manifest import write_whole
-from elmo_hf.pretraining.rates import Rates
+from elmo_hf.atomic_files import write_text_atomically
+from elmo_hf.pretraining.schedule import LearningRateSchedule
 
 
 class RunFolder:
@@ -61,7 +61,7 @@ class RunFolder:
                 f"{self.path} cannot be written ({error.strerror}); accepted is another --output-dir."
             ) from error
         try:
-            write_whole(self._holder, json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
+            write_text_atomically(self._holder, json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
             self.sweep()
             yield
         finally:
@@ -81,15 +81,15 @@ class RunFolder:
     def sweep(self):
         """Takes away what a run that was killed left half written."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
-        for left in (*self.path.glob(".*"), *self.path.glob("corpus-new*")):
+        for left in self.path.glob(".*"):
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
-    # -- how many steps a time became
+    # -- the schedule of a run with a time limit
 
-    def read_rates(self, rates: Rates):
+    def read_schedule(self, schedule: LearningRateSchedule):
         """Fixes the number of steps as it was fixed before, if it was."""
         try:
-            rates.fix(*json.loads(self._rates.read_text(encoding="utf-8")))
+            schedule.fix(*json.loads(self._rates.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return
         except (ValueError, TypeError):
@@ -98,11 +98,11 @@ class RunFolder:
                 "a new --output-dir."
             ) from None
 
-    def write_rates(self, rates: Rates):
-        """At once and not with the next checkpoint: rates must not depend on when a run was killed."""
-        write_whole(self._rates, json.dumps([rates.steps, rates.known_from]))
+    def write_schedule(self, schedule: LearningRateSchedule):
+        """At once and not with the next checkpoint: the schedule must not depend on when a run was killed."""
+        write_text_atomically(self._rates, json.dumps([schedule.steps, schedule.known_from]))
 
-    def forget_rates(self):
+    def forget_schedule(self):
         self._rates.unlink(missing_ok=True)
 
     # -- the model
@@ -119,7 +119,7 @@ class RunFolder:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         save(place)
-        write_whole(place / self._finished.name, json.dumps(about))
+        write_text_atomically(place / self._finished.name, json.dumps(about))
         shutil.rmtree(self._staged, ignore_errors=True)
         place.rename(self._staged)
         self.go_on_publishing()

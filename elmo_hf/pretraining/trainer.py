@@ -13,28 +13,29 @@ from accelerate.utils import reduce
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
-from transformers import PrinterCallback, Trainer, TrainingArguments
+from transformers import PrinterCallback, TrainingArguments
 
+from elmo_hf.hub.trainer import ElmoTrainer
 from elmo_hf.language_model.perplexity import Perplexity, count, exponential
 from elmo_hf.language_model.scorer import ElmoScorer
-from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.modeling_elmo import States
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.pretraining.checkpoints import (
+    add_checkpoint,
     newest_checkpoint,
     read_about,
     read_states,
-    take_checkpoint,
     write_position,
 )
 from elmo_hf.pretraining.optimization import clip_by_global_norm, original_adagrad, share_sparse_gradient
-from elmo_hf.pretraining.rates import Clock, Rates
-from elmo_hf.pretraining.windows import TrainingWindows
+from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
+from elmo_hf.pretraining.training_windows import TrainingWindows
 
 UNFINISHED = "unfinished"
 
 
-class ElmoPretrainer(Trainer):
+class ElmoPretrainer(ElmoTrainer):
     """A Trainer for ElmoForPreTraining on `TrainingWindows`.
 
     With `optim="adagrad"` the optimizer is the original's: `max_grad_norm` and the accumulator are meant for gradients
@@ -45,7 +46,7 @@ class ElmoPretrainer(Trainer):
         windows: the text; its streams are divided among the processes.
         held_out: sentences, strings or lists of words, that `evaluate` takes the perplexity of.
         facts: what a checkpoint says of its run, see `run_facts`.
-        rates: the rate of learning by steps, in place of the schedule of `args`.
+        schedule: the rate of learning by steps, in place of the schedule of `args`.
         clock: counts the time that the run has used, of all its pieces.
         fresh_starts: whether a row whose window begins with a sentence begins from zeros, and not from the state that
             the sentence before it left.
@@ -79,7 +80,7 @@ class ElmoPretrainer(Trainer):
         held_out: Sequence[str] | Sequence[list[str]] = (),
         facts: dict[str, Any] | None = None,
         callbacks: list[Any] | None = None,
-        rates: Rates | None = None,
+        schedule: LearningRateSchedule | None = None,
         clock: Clock | None = None,
         fresh_starts: bool = False,
     ):
@@ -104,7 +105,7 @@ class ElmoPretrainer(Trainer):
         if self.sparse_names and args.world_size > 1:
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
         self.held_out, self.facts = list(held_out), facts or {}
-        self.rates, self.clock, self.fresh_starts = rates, clock or Clock(), fresh_starts
+        self.schedule, self.clock, self.fresh_starts = schedule, clock or Clock(), fresh_starts
         self.remembered: dict[str, Any] = {}  # what checkpoints keep besides
         self.past_states: States | None = None
         # Checkpoints are made elsewhere, and take their place when they are whole.
@@ -165,8 +166,8 @@ class ElmoPretrainer(Trainer):
         return super().create_optimizer(model)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        if self.rates is not None and self.lr_scheduler is None:
-            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rates)
+        if self.schedule is not None and self.lr_scheduler is None:
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.schedule)
         return super().create_scheduler(num_training_steps, optimizer)
 
     def _no_number(self, found: str) -> str:
@@ -214,7 +215,7 @@ class ElmoPretrainer(Trainer):
         found["tokens_per_second"] = self.tokens_per_step / seconds
         by_steps = seconds * (self.state.max_steps - self.state.global_step)
         # Where the rate of learning falls, the time was made a number of steps.
-        by_time = self.clock.left() if self.rates is not None and not self.rates.known else math.inf
+        by_time = self.clock.left() if self.schedule is not None and not self.schedule.known else math.inf
         found["seconds_left"], found["seconds_used"] = min(by_steps, by_time), self.clock.used()
         found["words_drawn"] = self.model.config.num_sampled or 0
         return found
@@ -258,7 +259,7 @@ class ElmoPretrainer(Trainer):
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
-                take_checkpoint(folder, folder.parent.parent, self._keep)
+                add_checkpoint(folder, folder.parent.parent, self._keep)
             self.accelerator.wait_for_everyone()
         except (OSError, RuntimeError, SafetensorError) as error:
             shutil.rmtree(folder, ignore_errors=True)

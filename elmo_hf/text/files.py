@@ -100,7 +100,7 @@ def numbered_lines(
 ) -> Iterator[tuple[int, str]]:
     """The lines of a file from 1, without their ends; they end at a newline only."""
     if errors not in ERRORS:
-        raise ValueError(f"`errors` is {errors!r}; accepted are {', '.join(map(repr, ERRORS))}.")
+        raise ValueError(f"Invalid `errors`: {errors!r}. Expected 'strict', 'replace' or 'ignore'.")
     with opened(path) as (file, raw):
         before, seekable = 0, progress is not None and raw.seekable()  # a pipe cannot tell where it is
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):

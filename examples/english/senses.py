@@ -11,8 +11,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf.bundled import find_model, senses
 from elmo_hf.bundled.demo import sum_of
-from elmo_hf.bundled.reading import Reader
 from elmo_hf.bundled.sense_test import separation
+from elmo_hf.bundled.whitespace_reader import WhitespaceReader
 
 
 def main():
@@ -21,7 +21,7 @@ def main():
     parser.add_argument("-o", "--output", type=Path, help="A file for the numbers (JSON).")
     given = parser.parse_args()
     name, _ = find_model(given.model)
-    reader = Reader(AutoModel.from_pretrained(name), AutoTokenizer.from_pretrained(name))
+    reader = WhitespaceReader(AutoModel.from_pretrained(name), AutoTokenizer.from_pretrained(name))
     tested = [separation(word, lines, reader) for word, lines in senses().items()]
     shares = {one.word: (one.right / one.comparisons).tolist() for one in tested} | {"all": sum_of(tested).tolist()}
     for word, by_layer in shares.items():

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from elmo_hf.analysis import sentence_similarity, word_similarity
+from elmo_hf.analysis.layer_reader import cosines
 from elmo_hf.analysis.similarity import in_context
-from elmo_hf.analysis.vectors import cosines
 
 SENTENCES = ["the cat sat on the mat .", "a Mat lay there", "mat"]
 

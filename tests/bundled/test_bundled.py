@@ -10,8 +10,8 @@ import torch
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, bundled_model
 from elmo_hf.bundled import FOLDER, demo, find_model, senses, sentences
-from elmo_hf.bundled.reading import Reader, cosines
 from elmo_hf.bundled.sense_test import place_of, separation
+from elmo_hf.bundled.whitespace_reader import WhitespaceReader, cosines
 
 WORDS = ["<S>", "</S>", "<UNK>", *sorted({word for line in sentences()[:200] for word in line.split()})]
 TINY = ("--epochs", "1", "--batch-size", "4", "--unroll-steps", "10")
@@ -26,7 +26,7 @@ def scorer():
 
 @pytest.fixture(scope="module")
 def reader(scorer):
-    return Reader(scorer.model, scorer.tokenizer)
+    return WhitespaceReader(scorer.model, scorer.tokenizer)
 
 
 def test_a_name_is_the_packages_model_unless_a_folder_has_it(tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_the_demonstration_says_what_the_model_computes(scorer, reader, monkeypa
 
 def test_the_picture_has_every_word_and_layer(reader, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is an extra")
-    from elmo_hf.bundled.picture import plot_senses
+    from elmo_hf.bundled.sense_plot import plot_senses
 
     plot_senses(reader, tmp_path / "senses.svg")
     assert (tmp_path / "senses.svg").read_text(encoding="utf-8").count("<svg") == 1
@@ -175,7 +175,7 @@ def test_the_picture_has_every_word_and_layer(reader, tmp_path):
 
 def test_a_picture_without_matplotlib_says_what_is_missing(reader, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    from elmo_hf.bundled.picture import plot_senses
+    from elmo_hf.bundled.sense_plot import plot_senses
 
     with pytest.raises(ValueError, match="pip install"):
         plot_senses(reader, tmp_path / "senses.png")

@@ -13,8 +13,8 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 from elmo_hf import ElmoScorer, bundled_model
 from elmo_hf.bundled import FOLDER, senses
 from elmo_hf.bundled.demo import sum_of
-from elmo_hf.bundled.reading import Reader
 from elmo_hf.bundled.sense_test import separation
+from elmo_hf.bundled.whitespace_reader import WhitespaceReader
 
 ENGLISH = TESTS.parent / "examples" / "english"
 
@@ -26,7 +26,7 @@ def scorer():
 
 @pytest.fixture(scope="module")
 def tested(scorer):
-    reader = Reader(scorer.model, scorer.tokenizer)
+    reader = WhitespaceReader(scorer.model, scorer.tokenizer)
     return [separation(word, lines, reader) for word, lines in senses().items()]
 
 

@@ -8,7 +8,8 @@ import pytest
 from small_models import small
 from transformers import BertConfig, BertModel
 
-from elmo_hf import ElmoForPreTraining, ElmoModel, ElmoScorer, ElmoTokenizer
+from elmo_hf import ElmoEmbedder, ElmoForPreTraining, ElmoModel, ElmoScorer, ElmoTokenizer
+from elmo_hf.analysis import LayerReader
 from elmo_hf.cli.errors import sentence
 
 WORDS = ["<S>", "</S>", "<UNK>", "a", "b", "c", "."]
@@ -61,9 +62,27 @@ def test_a_model_of_another_kind_in_python(folders):
 
 
 @pytest.mark.parametrize("device", ["foo", "cuda:99", ""])
-def test_devices_that_are_not_here(command, folders, device):
-    out, err = complaint(command, "predict", folders / "elmo", "a b", "--device", device)
-    assert out == "" and f"There is no device '{device}' for torch" in err and "; accepted" in err and "cpu" in err
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["predict", "elmo", "a b"],
+        ["embed", "elmo", "text.txt", "vectors"],
+        ["analyse", "similarity", "elmo", "a b", "a c"],
+        ["analyse", "surprise", "elmo", "--text", "a b"],
+    ],
+    ids=lambda verb: " ".join(verb[:2]),
+)
+def test_missing_devices(command, folders, monkeypatch, verb, device):
+    monkeypatch.chdir(folders)
+    out, err = complaint(command, *verb, "--device", device)
+    assert out == "" and err.startswith(f"Error: Invalid `device`: '{device}'. Expected 'cpu'")
+    assert not (folders / "vectors").exists()
+
+
+def test_missing_devices_in_python(folders):
+    for loader in (ElmoEmbedder, ElmoScorer, LayerReader):
+        with pytest.raises(ValueError, match="Invalid `device`: 'cuda:99'. Expected 'cpu'"):
+            loader.from_pretrained(folders / "elmo", device="cuda:99")
 
 
 @pytest.mark.parametrize("arguments", [("substitute", "a b c", 7), ("score", "broken.txt.gz")])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import BATCH_SIZE, GOLDEN
-from killed import killed
+from kill_harness import killed_at_rename
 from safetensors.torch import load_file
 
 from elmo_hf import (
@@ -21,11 +21,13 @@ from elmo_hf import (
     ElmoModel,
     ElmoTokenizer,
     SentenceSource,
+    atomic_files,
     embed_corpus,
     open_store,
 )
-from elmo_hf.embedding import corpus, parts, safetensors_parts
-from elmo_hf.embedding.making import PartMaker
+from elmo_hf.embedding import safetensors_shards
+from elmo_hf.embedding.corpus_embedder import explain_full_disk
+from elmo_hf.embedding.shard_writer import ShardWriter
 from elmo_hf.model.tokenization_elmo import ElmoDictionary
 
 FOLDERS = ("safetensors", "parquet")
@@ -43,9 +45,9 @@ def contents(path):
 @pytest.mark.parametrize("format", [*FOLDERS, *FILES])
 def test_write_and_read(format, embedder, sentences, tmp_path):
     expected = embedder.encode(sentences, layers="all")
-    outcome = embed_corpus(embedder, sentences, tmp_path / "store", format, **SMALL)
-    assert outcome.finished and outcome.made == outcome.parts == 8
-    assert outcome.words == sum(len(sentence.split()) for sentence in sentences)
+    summary = embed_corpus(embedder, sentences, tmp_path / "store", format, **SMALL)
+    assert summary.finished and summary.written == summary.parts == 8
+    assert summary.words == sum(len(sentence.split()) for sentence in sentences)
     store = open_store(tmp_path / "store")
     assert len(store) == len(sentences) and store[1].shape == (3, 0, 16)
     for some in (list(store), store[:], [store[n] for n in range(len(sentences))], store[::-1][::-1]):
@@ -63,7 +65,7 @@ def test_write_and_read(format, embedder, sentences, tmp_path):
     # The same command once more finds everything done and changes nothing.
     before = contents(tmp_path / "store")
     again = embed_corpus(embedder, sentences, tmp_path / "store", format, **SMALL)
-    assert (again.made, again.here, again.finished) == (0, 8, True)
+    assert (again.written, again.existing, again.finished) == (0, 8, True)
     assert contents(tmp_path / "store") == before and len(list(tmp_path.iterdir())) == 1
 
 
@@ -112,19 +114,19 @@ def test_shards_processes_and_resumed_runs_write_the_same_bytes(format, model_fo
     embed_corpus(model_folder, sentences, tmp_path / "whole", **settings)
     expected = contents(tmp_path / "whole")
     for shard in (3, 1, 4, 2):
-        outcome = embed_corpus(model_folder, sentences, tmp_path / "sharded", shard=(shard, 4), **settings)
-        assert outcome.made == 2 and outcome.finished == (shard == 2)
+        summary = embed_corpus(model_folder, sentences, tmp_path / "sharded", shard=(shard, 4), **settings)
+        assert summary.written == 2 and summary.finished == (shard == 2)
     assert contents(tmp_path / "sharded") == expected
 
     def run():
         embed_corpus(model_folder, sentences, tmp_path / "killed", **settings)
 
-    for moment, number in (("renaming", 0), ("writing", 1), ("renaming", 1), ("between", 0), ("renaming", 3)):
-        assert killed(run, moment, number) == -signal.SIGKILL
+    for number, after in ((0, False), (0, True), (1, False), (0, True), (3, False)):
+        assert killed_at_rename(run, "/part-", number, after)
     if format in FOLDERS:
         with pytest.raises(ValueError, match="is not finished"):
             open_store(tmp_path / "killed")
-    assert killed(run, "totals", 0) == -signal.SIGKILL
+    assert killed_at_rename(run, r"/store\.json$")
     run()
     assert contents(tmp_path / "killed") == expected
     assert {path.name for path in tmp_path.iterdir()} == {"whole", "sharded", "killed"}
@@ -135,9 +137,9 @@ def test_shards_processes_and_resumed_runs_write_the_same_bytes(format, model_fo
 
 def test_a_short_text_is_work_for_several_processes(embedder, tmp_path):
     sentences = ["A sentence of thirty letters ."] * 200
-    outcome = embed_corpus(embedder, sentences, tmp_path / "store", part_characters=31 * 80, pooling="mean")
+    summary = embed_corpus(embedder, sentences, tmp_path / "store", part_characters=31 * 80, pooling="mean")
     assert json.loads((tmp_path / "store" / "store.json").read_text())["parts"] == [20, 40, 60, 80]
-    assert outcome.parts == 4 and len(open_store(tmp_path / "store")) == 200
+    assert summary.parts == 4 and len(open_store(tmp_path / "store")) == 200
 
 
 @pytest.mark.parametrize("threads", [1, 2])  # forked, and started anew
@@ -158,23 +160,23 @@ def test_processes_after_this_one_has_computed_with_threads(threads, model_folde
 def test_a_process_that_dies_costs_the_part_it_was_at(model_folder, sentences, tmp_path, monkeypatch):
     settings = {"device": "cpu", **SMALL}
     embed_corpus(model_folder, sentences, tmp_path / "whole", processes=1, **settings)
-    plain, main = PartMaker.make, os.getpid()
+    plain, main = ShardWriter.write, os.getpid()
 
-    def deadly(maker, window):
-        if window.number == 2 and os.getpid() != main and not (tmp_path / "died").exists():
+    def deadly(writer, chunk):
+        if chunk.number == 2 and os.getpid() != main and not (tmp_path / "died").exists():
             (tmp_path / "died").touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return plain(maker, window)
+        return plain(writer, chunk)
 
-    monkeypatch.setattr(PartMaker, "make", deadly)
+    monkeypatch.setattr(ShardWriter, "write", deadly)
     assert embed_corpus(model_folder, sentences, tmp_path / "killed", processes=2, **settings).finished
     assert (tmp_path / "died").exists()
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
-    def always(maker, window):
+    def always(writer, chunk):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(PartMaker, "make", always)
+    monkeypatch.setattr(ShardWriter, "write", always)
     with pytest.raises(ValueError, match="Processes died 3 times in a row"):
         embed_corpus(model_folder, sentences, tmp_path / "never", processes=2, **settings)
 
@@ -189,8 +191,14 @@ def test_stateful_stores_go_on_with_their_state(embedder, sentences, tmp_path):
     def run():
         embed_corpus(embedder, sentences, tmp_path / "killed", **settings)
 
-    for moment, number in (("state", 0), ("renaming", 1), ("state", 1), ("between", 0), ("totals", 0)):
-        assert killed(run, moment, number) == -signal.SIGKILL
+    for place, number, after in (
+        (r"/\.state-", 0, True),
+        ("/part-", 1, False),
+        (r"/\.state-", 1, True),
+        ("/part-", 0, True),
+        (r"/store\.json$", 0, False),
+    ):
+        assert killed_at_rename(run, place, number, after)
     run()
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     for other in ({"shard": (1, 2)}, {"processes": 2}, {"ray": True}):
@@ -248,7 +256,7 @@ def test_what_a_library_says_of_a_full_disk_is_told_in_a_sentence(format, embedd
             embed_corpus(embedder, sentences, tmp_path / "store", **settings)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "with more room the same command goes on" in str(corpus.explain(error.value, tmp_path / "store"))
+    assert "with more room the same command goes on" in str(explain_full_disk(error.value, tmp_path / "store"))
     assert list(contents(tmp_path / "store")) == ["store.json"]
     assert embed_corpus(embedder, sentences, tmp_path / "store", **settings).finished
 
@@ -258,7 +266,7 @@ def test_no_library_makes_files_of_its_own_beside_a_part(tmp_path):
     path = tmp_path / "numbers"
     path.touch()
     here = path.stat().st_ino
-    safetensors_parts.save_tensors({"numbers": torch.arange(5)}, path)
+    safetensors_shards.save_tensors({"numbers": torch.arange(5)}, path)
     assert path.stat().st_ino == here and load_file(path)["numbers"].tolist() == [0, 1, 2, 3, 4]
 
 
@@ -267,13 +275,13 @@ def test_the_same_part_made_by_two_commands(tmp_path):
 
     def write_while_another_does(path):
         path.write_bytes(b"whole")
-        parts.put_in_place(part, lambda other: other.write_bytes(b"whole"))
+        atomic_files.write_atomically(part, lambda other: other.write_bytes(b"whole"))
 
-    parts.put_in_place(part, write_while_another_does)
+    atomic_files.write_atomically(part, write_while_another_does)
     assert contents(tmp_path) == {part.name: b"whole"}
     part.unlink()
     with pytest.raises(FileNotFoundError):
-        parts.put_in_place(part, lambda path: path.unlink())
+        atomic_files.write_atomically(part, lambda path: path.unlink())
 
 
 def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypatch):
@@ -284,15 +292,15 @@ def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
         fsync(handle)
 
-    monkeypatch.setattr(parts.os, "fsync", full)
+    monkeypatch.setattr(atomic_files.os, "fsync", full)
     with pytest.raises(OSError) as error:
         embed_corpus(embedder, sentences, tmp_path / "store", **SMALL)
-    assert "with more room the same command goes on" in str(corpus.explain(error.value, tmp_path / "store"))
+    assert "with more room the same command goes on" in str(explain_full_disk(error.value, tmp_path / "store"))
     assert sorted(contents(tmp_path / "store")) == [
         *(f"part-00000{number}.safetensors" for number in range(3)),
         "store.json",
     ]
-    assert embed_corpus(embedder, sentences, tmp_path / "store", **SMALL).here == 3
+    assert embed_corpus(embedder, sentences, tmp_path / "store", **SMALL).existing == 3
 
 
 @pytest.mark.parametrize("format", [*FOLDERS, *FILES])
@@ -329,7 +337,7 @@ def test_another_dictionary_is_another_model(tmp_path):
     embed_corpus(ab, ["a b b"], tmp_path / "store")
     with pytest.raises(ValueError, match="was made with weights"):
         embed_corpus(ba, ["a b b"], tmp_path / "store")
-    assert embed_corpus(ab, ["a b b"], tmp_path / "store").here == 1
+    assert embed_corpus(ab, ["a b b"], tmp_path / "store").existing == 1
 
 
 @pytest.mark.parametrize("format", FOLDERS)
@@ -355,7 +363,7 @@ def test_broken_and_foreign_parts_are_refused(format, embedder, sentences, tmp_p
     path.unlink()
     with pytest.raises(ValueError, match="is missing"):
         list(open_store(store))
-    assert embed_corpus(embedder, sentences, store, format, **SMALL).made == 1
+    assert embed_corpus(embedder, sentences, store, format, **SMALL).written == 1
     assert path.read_bytes() == whole
 
 

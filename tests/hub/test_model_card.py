@@ -1,9 +1,13 @@
 """What the cards of task models say of fine-tuning, and where it agrees with the README."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from elmo_hf import ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
 from elmo_hf.hub.model_card import TRAINING, model_card
+from elmo_hf.pretraining.card import card_data
 
 
 @pytest.mark.parametrize("kind", [ElmoForTokenClassification, ElmoForSequenceClassification])
@@ -23,3 +27,17 @@ def test_the_readme_says_the_same_rates(rate, root):
         part for part in (root / "README.md").read_text(encoding="utf-8").split("\n- ") if part[:6] == "Rates:"
     ]
     assert rate in rates and rate in TRAINING
+
+
+def test_names_of_corpora_and_folders_are_escaped(small_config):
+    """A card is Markdown: a name must not become a link, a tag or a second line of it."""
+    settings = SimpleNamespace(
+        corpus_name="my [link](x) `code`\n# <b>", start=Path("models/`start`"), chosen=lambda name: 1, held_out=None
+    )
+    settings.batch_size = settings.unroll_steps = settings.accumulate = 1
+    settings.license = settings.language = None
+    corpus = SimpleNamespace(num_sentences=1, num_words=2)
+    origin = card_data(settings, small_config, corpus, 1, {}, "whitespace")["origin"]
+    assert "from _start_ on my _link_(x) _code_ # _b_: 1 sentences" in origin
+    small_config.card_data = {"origin": origin}
+    assert origin in model_card(ElmoModel(small_config), "mine")

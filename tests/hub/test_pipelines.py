@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 
@@ -229,7 +230,7 @@ def test_what_others_registered_is_built_for_other_models(monkeypatch):
     assert task["impl"].other is Theirs
 
 
-PRETRAINED = "_init_weights post_init train resize_token_embeddings save_pretrained push_to_hub _finalize_model_loading"
+PRETRAINED = "_init_weights post_init train resize_token_embeddings save_pretrained push_to_hub"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +238,7 @@ PRETRAINED = "_init_weights post_init train resize_token_embeddings save_pretrai
     [
         (ElmoPipeline, Pipeline, "check_model_type"),
         (ElmoTokenClassificationPipeline, TokenClassificationPipeline, "preprocess postprocess"),
-        (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED),
+        (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED + " _finalize_model_loading"),
         (ElmoTrainer, Trainer, "create_model_card"),
     ],
 )
@@ -258,6 +259,27 @@ def test_a_saved_pipeline_is_loaded_by_task(tmp_path):
         assert type(again) is ElmoTextClassificationPipeline
         json.loads(again.model.config.to_json_string())
         again.save_pretrained(tmp_path)
+
+
+def test_a_config_with_the_names_of_older_files_loads(tmp_path):
+    small(ElmoForTokenClassification, labels=ENTITIES).save_pretrained(tmp_path)
+    ElmoTokenizer().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    new = {name: config[name] for name in ("auto_map", "custom_pipelines")}
+    old_pipeline = {"impl": "pipeline_elmo.ElmoTokenClassificationPipeline", "type": "text"}
+    config["custom_pipelines"] = {"token-classification": {**old_pipeline, "pt": ["AutoModelForTokenClassification"]}}
+    config["auto_map"] = {
+        name: re.sub("modeling_elmo_heads|language_modeling_elmo", "heads_elmo", place)
+        if isinstance(place, str)
+        else place
+        for name, place in config["auto_map"].items()
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tag = pipeline("ner", model=str(tmp_path))
+    assert type(tag) is ElmoTokenClassificationPipeline and type(tag.model) is ElmoForTokenClassification
+    tag.model.save_pretrained(tmp_path / "again")
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert {name: config[name] for name in new} == new
 
 
 # -- over the Hub

@@ -106,7 +106,7 @@ def test_unfrozen_a_tagger_learns_its_training_data_by_heart(tmp_path):
     model = small(
         ElmoForTokenClassification, labels=label_names(sentences), freeze_bilm=False, mix_dropout=0.0, **sizes
     )
-    options = {"num_train_epochs": 30, "per_device_train_batch_size": 8, "lr_scheduler_type": "linear", "seed": 1}
+    options = {"num_train_epochs": 45, "per_device_train_batch_size": 8, "lr_scheduler_type": "linear", "seed": 1}
     run = trainer(
         model, tmp_path, encoded(model, sentences), lr=0.01, train_sampling_strategy="group_by_length", **options
     )

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.model import fast_native_elmo
 from elmo_hf.kernels.native import build, find, loader
+from elmo_hf.model import fast_native_elmo
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 9, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "", "A third , then ."] * 3

@@ -19,7 +19,6 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.nn.utils import parametrize
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
-from elmo_hf.model.modeling_elmo import ElmoConvolution, ElmoLinear, ElmoLstmWeights
 
 SIZES = {"character_cnn_filters": [[1, 6], [2, 8]], "projection_size": 8, "cell_size": 12, "num_highway_layers": 2}
 TEXTS = ["The first sentence is the longest one", "Second", "A third , then ."]
@@ -142,7 +141,7 @@ def returns_tensors(model, module, batch):
     handle = module.register_forward_hook(lambda module, inputs, output: outputs.append(output))
     loss_of(model, batch)
     handle.remove()
-    parts = outputs[0] if type(outputs[0]) is tuple else outputs
+    parts = outputs[0] if isinstance(outputs[0], tuple) else outputs
     return any(torch.is_tensor(part) for part in parts)
 
 
@@ -152,8 +151,7 @@ def test_backward_hooks_of_every_module_are_called(name, batch):
     """PyTorch has none for modules that return a dictionary, as the models themselves do, or tuples in tuples."""
     model, calls = make(name), Counter()
     modules = {path: module for path, module in called_modules(model).items() if returns_tensors(model, module, batch)}
-    kinds = {type(module) for module in modules.values()}
-    assert {ElmoLstmWeights, ElmoLinear, ElmoConvolution, nn.Embedding} <= kinds
+    assert len(modules) > 0.7 * len(called_modules(model))
     expected = gradients(model, batch)
     for path, module in modules.items():
         module.register_full_backward_hook(lambda *_, path=path: calls.update([path]))

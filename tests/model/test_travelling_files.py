@@ -71,7 +71,7 @@ print(sorted({name.rpartition(".")[2] for name in sys.modules if "_elmo" in name
 
 @pytest.fixture(autouse=True)
 def six_files(root):
-    if not (root / "elmo_hf/model/modeling_elmo_lm.py").exists():
+    if not all((root / "elmo_hf/model" / name).exists() for name in FILES):
         pytest.skip("elmo_hf/model has not been merged into six files")
 
 

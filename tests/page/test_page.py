@@ -44,7 +44,7 @@ def test_a_model_without_a_softmax_shows_what_it_can(folder, tmp_path, tokenizer
     tokenizer.save_pretrained(tmp_path)
     plain = PageModel(str(tmp_path))
     split = plain.split("one sentence")
-    assert plain.surprise(split) is None and plain.look_at(split, 0, 0).substitutes is None
+    assert plain.surprisal(split) is None and plain.look_at(split, 0, 0).substitutes is None
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_many_at_one_time_get_their_own(model):
 
     def ask(text):
         split = model.split(text)
-        return split[0], model.look_at(split, 0, 0), model.surprise(split)[0].words
+        return split[0], model.look_at(split, 0, 0), model.surprisal(split)[0].words
 
     with ThreadPoolExecutor(6) as pool:
         for text, (words, view, surprised) in zip(texts, pool.map(ask, texts), strict=True):

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 from small_texts import write_text
 
+from elmo_hf.atomic_files import MANIFEST
 from elmo_hf.pretraining import Settings, newest_checkpoint, pretrain
-from elmo_hf.pretraining.manifest import MANIFEST
 from elmo_hf.pretraining.run_folder import RunFolder
 
 LIMITED = """
@@ -168,7 +168,7 @@ def test_it_goes_on_from_the_checkpoint_before_a_damaged_one(again, uninterrupte
     newest = newest_checkpoint(folder.with_name("run.run"))
     (newest / "optimizer.pt").write_bytes(b"")
     _, said = run()
-    assert f"passed over: {newest} is damaged (optimizer.pt has 0 bytes and not" in said and "held-out" in said
+    assert f"passed over: {newest} is damaged (optimizer.pt has 0 bytes instead of" in said and "held-out" in said
     expected, made = weights(uninterrupted[0]), weights(folder)
     assert all(torch.equal(expected[name], made[name]) for name in expected)
 
@@ -197,7 +197,7 @@ def test_another_run_is_refused(text, again, monkeypatch):
         assert "bf16 False, and this is True" in refused(bf16=True)
     assert "vocabulary is another one" in refused(max_size=10)
     (text / "other.txt").write_text("one more line of text")
-    assert "text is another one" in refused(files=[str(text / "*.txt")])
+    assert "text differs from the one" in refused(files=[str(text / "*.txt")])
     assert everything(folder) == before  # nothing is left behind
     with RunFolder(folder).locked():
         assert f"is being trained by process {os.getpid()} on" in refused()

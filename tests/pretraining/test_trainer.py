@@ -10,9 +10,15 @@ from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
 from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows, build_vocabulary
-from elmo_hf.pretraining.callbacks import STEPS_MEASURED, FrozenAtFirst, Report, Rhythm, TimeLimit
+from elmo_hf.pretraining.callbacks import (
+    STEPS_MEASURED,
+    FreezeWarmup,
+    PeriodicEvaluationAndSaving,
+    ProgressReport,
+    TimeLimit,
+)
 from elmo_hf.pretraining.intervals import Interval
-from elmo_hf.pretraining.rates import Clock, Rates
+from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
 
 STREAMS, STEPS = 4, 5
 
@@ -26,7 +32,7 @@ def corpus(tmp_path_factory):
 def make(corpus, tmp_path):
     """A trainer of a small model; keywords are those of the configuration and of TrainingArguments."""
 
-    def trainer(callbacks=(), held_out=(), rates=None, clock=None, **settings):
+    def trainer(callbacks=(), held_out=(), schedule=None, clock=None, **settings):
         set_seed(0)
         words = build_vocabulary(corpus.words, corpus.counts.tolist())
         names = set(ElmoConfig.__dataclass_fields__)
@@ -52,7 +58,7 @@ def make(corpus, tmp_path):
         windows = TrainingWindows(corpus, tokenizer, config, STREAMS, STEPS)
         arguments = TrainingArguments(str(tmp_path / "run"), **arguments)
         model = ElmoForPreTraining(config)
-        return ElmoPretrainer(model, arguments, windows, tokenizer, held_out, None, list(callbacks), rates, clock)
+        return ElmoPretrainer(model, arguments, windows, tokenizer, held_out, None, list(callbacks), schedule, clock)
 
     return trainer
 
@@ -152,7 +158,11 @@ def test_epochs_are_passes(make, corpus):
 
 def test_what_is_reported(make):
     lines, held_out = [], ["the cat sat", "a dog"]
-    trainer = make(callbacks=[Report(lines.append), Rhythm(Interval(steps=4), None)], held_out=held_out, max_steps=8)
+    trainer = make(
+        callbacks=[ProgressReport(lines.append), PeriodicEvaluationAndSaving(Interval(steps=4), None)],
+        held_out=held_out,
+        max_steps=8,
+    )
     before = trainer.evaluate()["eval_perplexity"]
     trainer.train()
     log = next(log for log in trainer.state.log_history if "loss" in log)
@@ -170,7 +180,7 @@ def test_frozen_at_first(make):
         def on_step_end(self, args, state, control, model=None, **kwargs):
             seen.append((model.elmo.bilm.forward_layers[0].bias.clone(), model.softmax.bias.clone()))
 
-    trainer = make(callbacks=[FrozenAtFirst(3), Watch()])
+    trainer = make(callbacks=[FreezeWarmup(3), Watch()])
     start = trainer.model.elmo.bilm.forward_layers[0].bias.clone(), trainer.model.softmax.bias.clone()
     trainer.train()
     for body, softmax in seen[:3]:
@@ -180,40 +190,40 @@ def test_frozen_at_first(make):
 
 
 def test_a_constant_rate_goes_on_until_the_clock_says_so(make):
-    clock, rates = Clock(limit=10.0, before=11.0), Rates("constant")
-    trainer = make(callbacks=[TimeLimit(clock, rates, pytest.fail)], rates=rates, clock=clock)
+    clock, schedule = Clock(limit=10.0, before=11.0), LearningRateSchedule("constant")
+    trainer = make(callbacks=[TimeLimit(clock, schedule, pytest.fail)], schedule=schedule, clock=clock)
     trainer.train()
     assert trainer.state.global_step == 1
     assert [group["lr"] for group in trainer.optimizer.param_groups] == [0.2]
 
 
 def test_a_falling_rate_learns_once_how_many_steps_a_time_is(make):
-    clock, rates, fixed = Clock(limit=3600.0), Rates("cosine", warmup=4), []
-    limit = TimeLimit(clock, rates, lambda rates: fixed.append((rates.steps, rates.known_from)))
-    trainer = make(callbacks=[limit], rates=rates, clock=clock, max_steps=STEPS_MEASURED + 40, logging_steps=1)
+    clock, schedule, fixed = Clock(limit=3600.0), LearningRateSchedule("cosine", warmup=4), []
+    limit = TimeLimit(clock, schedule, lambda schedule: fixed.append((schedule.steps, schedule.known_from)))
+    trainer = make(callbacks=[limit], schedule=schedule, clock=clock, max_steps=STEPS_MEASURED + 40, logging_steps=1)
     trainer.train()
     known = STEPS_MEASURED + 10
     assert fixed == [(STEPS_MEASURED + 40, known)]  # an hour is more steps than there are
     found = [log["learning_rate"] for log in trainer.state.log_history if "learning_rate" in log]
     assert found[:5] == pytest.approx([0.04, 0.08, 0.12, 0.16, 0.2]) and set(found[5:known]) == {0.2}
     assert all(one > other for one, other in zip(found[known:], found[known + 1 :], strict=False))
-    # The same rates in a run that went on later, from nothing but what was fixed.
-    again = Rates("cosine", 4, *fixed[0])
+    # The same schedule in a run that went on later, from nothing but what was fixed.
+    again = LearningRateSchedule("cosine", 4, *fixed[0])
     assert found == pytest.approx([0.2 * again(step) for step in range(len(found))])
 
 
-@pytest.mark.parametrize("schedule", ["linear", "cosine"])
-def test_rates_fall_to_nothing(schedule):
-    rates = Rates(schedule, warmup=2, steps=12)
-    assert [rates(0), rates(1)] == pytest.approx([1 / 3, 2 / 3]) and rates(2) == 1.0
-    assert rates(7) == pytest.approx(0.5) and rates(12) == pytest.approx(0.0)
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_rates_fall_to_zero(name):
+    schedule = LearningRateSchedule(name, warmup=2, steps=12)
+    assert [schedule(0), schedule(1)] == pytest.approx([1 / 3, 2 / 3]) and schedule(2) == 1.0
+    assert schedule(7) == pytest.approx(0.5) and schedule(12) == pytest.approx(0.0)
 
 
 def test_a_run_that_proves_to_be_short_rises_shortly():
-    rates = Rates("linear", warmup=100)
-    assert rates(99) == pytest.approx(100 / 101)
-    rates.fix(60, known_from=20)
-    assert rates(19) == pytest.approx(20 / 101) and rates(20) == 1.0 and rates(40) == pytest.approx(0.5)
+    schedule = LearningRateSchedule("linear", warmup=100)
+    assert schedule(99) == pytest.approx(100 / 101)
+    schedule.fix(60, known_from=20)
+    assert schedule(19) == pytest.approx(20 / 101) and schedule(20) == 1.0 and schedule(40) == pytest.approx(0.5)
 
 
 def test_a_loss_that_is_no_number_ends_the_run(make):
@@ -228,7 +238,7 @@ def test_weights_that_are_no_numbers_are_not_saved(make, tmp_path):
             if state.global_step == 4:
                 model.softmax.bias.data[2] = float("nan")
 
-    trainer = make(callbacks=[Spoil(), Rhythm(None, Interval(steps=2))])
+    trainer = make(callbacks=[Spoil(), PeriodicEvaluationAndSaving(None, Interval(steps=2))])
     with pytest.raises(ValueError, match="softmax.bias holds values .*checkpoint-2 is the last good checkpoint"):
         trainer.train()
     assert [path.name for path in (tmp_path / "run").glob("checkpoint-*")] == ["checkpoint-2"]

@@ -55,10 +55,10 @@ def read_coreference(path: str | os.PathLike) -> list[Document]:
     for number, line in [*numbered_lines(path), (0, "")]:
         if line.startswith("#begin document"):
             inside, sentences = True, []
-            found = re.search(r"\((.*)\)(?:; part (\d+))?", line)
-            name = found[1] if found else ""
-            if found and int(found[2] or 0):
-                name += f", part {int(found[2])}"
+            match = re.search(r"\((.*)\)(?:; part (\d+))?", line)
+            name = match[1] if match else ""
+            if match and int(match[2] or 0):
+                name += f", part {int(match[2])}"
         elif line.startswith("#end document") or not line.strip():
             if rows:
                 sentences.append((first_line, rows))

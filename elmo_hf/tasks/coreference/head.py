@@ -103,8 +103,8 @@ class SpanRanker(ElmoHead):
         vectors = self._vectors(h, x, attention, first, last)  # (spans, size of g)
         mention = self.mention_score(vectors).squeeze(-1).float()
         most = min(math.ceil(self.settings.spans_per_word * len(h)), self.settings.max_spans, len(spans))
-        kept = keep_best(mention.detach(), first, last, most)
-        return Ranked(spans[kept], *self._antecedents(vectors[kept], mention[kept]))
+        best = keep_best(mention.detach(), first, last, most)
+        return Ranked(spans[best], *self._antecedents(vectors[best], mention[best]))
 
     def _vectors(
         self, h: torch.Tensor, x: torch.Tensor, attention: torch.Tensor, first: torch.Tensor, last: torch.Tensor
@@ -180,7 +180,7 @@ def keep_best(scores: torch.Tensor, first: torch.Tensor, last: torch.Tensor, mos
     # Of the spans kept: the furthest end of those that begin at a word, the earliest begin of those that end at one.
     furthest: dict[int, int] = {}
     earliest: dict[int, int] = {}
-    kept: list[int] = []
+    best: list[int] = []
     for number in scores.argsort(descending=True, stable=True).tolist():
         begin, end = firsts[number], lasts[number]
         crosses = any(
@@ -188,12 +188,12 @@ def keep_best(scores: torch.Tensor, first: torch.Tensor, last: torch.Tensor, mos
             for place in range(begin, end + 1)
         )
         if not crosses:
-            kept.append(number)
+            best.append(number)
             furthest[begin] = max(furthest.get(begin, -1), end)
             earliest[end] = min(earliest.get(end, begin), begin)
-            if len(kept) == most:
+            if len(best) == most:
                 break
-    return torch.tensor(sorted(kept, key=lambda number: (firsts[number], lasts[number])), device=scores.device)
+    return torch.tensor(sorted(best, key=lambda number: (firsts[number], lasts[number])), device=scores.device)
 
 
 def _bucket(distance: torch.Tensor) -> torch.Tensor:

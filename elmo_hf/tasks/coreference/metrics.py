@@ -36,11 +36,11 @@ def coreference_scores(
 def _muc(own: list[frozenset], other: list[frozenset]) -> tuple[float, float]:
     """Links of `own` clusters that are kept in the other ones, of all links."""
     place = {mention: number for number, cluster in enumerate(other) for mention in cluster}
-    kept = 0
+    links = 0
     for cluster in own:
         pieces = {place.get(mention, (mention,)) for mention in cluster}
-        kept += len(cluster) - len(pieces)
-    return kept, sum(len(cluster) - 1 for cluster in own)
+        links += len(cluster) - len(pieces)
+    return links, sum(len(cluster) - 1 for cluster in own)
 
 
 def _b_cubed(own: list[frozenset], other: list[frozenset]) -> tuple[float, float]:

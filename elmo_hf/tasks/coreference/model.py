@@ -116,8 +116,8 @@ def antecedent_losses(ranked: Ranked, labels: torch.Tensor) -> torch.Tensor:
     there = ranked.scores[:, 1:] > -5e3
     same = (own[:, None] == own[ranked.antecedents]) & there  # (K, A)
     right = torch.cat([~same.any(1, keepdim=True), same], 1)  # (K, A + 1)
-    found = ranked.scores.masked_fill(~right, torch.finfo(ranked.scores.dtype).min)
-    return ranked.scores.logsumexp(1) - found.logsumexp(1)
+    correct = ranked.scores.masked_fill(~right, torch.finfo(ranked.scores.dtype).min)
+    return ranked.scores.logsumexp(1) - correct.logsumexp(1)
 
 
 def resolve(ranked: Ranked) -> list[list[Span]]:

@@ -50,9 +50,9 @@ class InferencePairs(ElmoHead):
     def logits(self, *sentences: HeadInput) -> torch.Tensor:
         both = [only_words(sentence) for sentence in sentences]
         a, b = (words.with_output(self.encoder(self.steady_dropout(words.x), words.mask)) for words in both)
-        found = align(a, b, both[0].mask, both[1].mask)
+        attended = align(a, b, both[0].mask, both[1].mask)
         vectors = []
-        for words, own, other in zip(both, (a, b), found, strict=True):
+        for words, own, other in zip(both, (a, b), attended, strict=True):
             enhanced = torch.cat([own, other, own - other, own * other], -1)
             m = torch.relu(self.projection(enhanced))  # (B, W, size)
             m = self.composition(self.steady_dropout(m), words.mask)

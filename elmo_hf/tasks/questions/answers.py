@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo_hf.model.modeling_elmo_heads import MASKED_SCORE
-
 
 class Answer(NamedTuple):
     """An answer: its text, `passage[start:end]`, and its score, the sum of the logits of its ends, with `no_answer`
@@ -63,7 +61,7 @@ def find_answers(
             number = begin + numbers[row]
             # A passage has an answer if one of its windows has one.
             none[number] = min(none[number], no_answer)
-            if score > max(best[number].score, MASKED_SCORE):
+            if score > max(best[number].score, model.masked_score):
                 start, end = int(offsets[row][first][0]), int(offsets[row][last][1])
                 best[number] = Answer(passages[number][start:end], start, end, score)
     if not model.head_settings.no_answer:
@@ -109,7 +107,7 @@ def _best_spans(
         start, end = output.start_logits.clone(), output.end_logits.clone()
         none = start[:, 0] + end[:, 0]
         if model.head_settings.no_answer:
-            start[:, 0] = end[:, 0] = MASKED_SCORE
+            start[:, 0] = end[:, 0] = model.masked_score
         yield from zip(*(values.tolist() for values in (*best_span(start, end, longest), none)), strict=True)
 
 

@@ -20,8 +20,8 @@ def label_names(*datasets: Any, column: str = "labels") -> list[str]:
 
     ```
     """
-    found = {label for dataset in datasets for labels in dataset[column] for label in labels}
-    return sorted(found, key=lambda label: (label != "O", label))
+    names = {label for dataset in datasets for labels in dataset[column] for label in labels}
+    return sorted(names, key=lambda label: (label != "O", label))
 
 
 def align_labels(word_ids: Sequence[int | None], labels: Sequence[int]) -> list[int]:

@@ -35,11 +35,11 @@ def entity_metrics(names: Mapping[int, str] | Sequence[str]) -> Callable[[Any], 
     def compute(prediction: Any) -> dict[str, float]:
         logits, labels = prediction  # (N, T, num_labels), (N, T)
         pairs = list(zip(np.argmax(logits, -1), labels, strict=True))
-        found = [[names[int(label)] for label in guess[gold != IGNORED]] for guess, gold in pairs]
-        wanted = [[names[int(label)] for label in gold[gold != IGNORED]] for _, gold in pairs]
+        predicted = [[names[int(label)] for label in guess[gold != IGNORED]] for guess, gold in pairs]
+        expected = [[names[int(label)] for label in gold[gold != IGNORED]] for _, gold in pairs]
         scores = {name: getattr(metrics, f"{name}_score") for name in ("precision", "recall", "f1")}
-        result = {name: float(score(wanted, found, zero_division=0)) for name, score in scores.items()}
-        return {**result, "accuracy": float(metrics.accuracy_score(wanted, found))}
+        result = {name: float(score(expected, predicted, zero_division=0)) for name, score in scores.items()}
+        return {**result, "accuracy": float(metrics.accuracy_score(expected, predicted))}
 
     return compute
 

@@ -1,0 +1,139 @@
+"""Model initialization: a new model of some size, or a trained one with its vocabulary kept, extended or replaced."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.model.modeling_elmo import ElmoModel
+from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
+from elmo_hf.model.tokenization_elmo import UNK, ElmoTokenizer
+
+# Sizes by name; the three published ones have the same convolutions.
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "character_cnn_filters": [[1, 16], [2, 32], [3, 48], [4, 32]],
+        "num_highway_layers": 1,
+        "projection_size": 64,
+        "cell_size": 256,
+    },
+    "small": {"num_highway_layers": 1, "projection_size": 128, "cell_size": 1024},
+    "medium": {"num_highway_layers": 1, "projection_size": 256, "cell_size": 2048},
+    "original": {},
+}
+
+
+def config_of_size(size: str | os.PathLike) -> ElmoConfig:
+    """The configuration of a size's name, or of a config.json.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.pretraining import config_of_size
+    >>> config_of_size("small").cell_size
+    1024
+
+    ```
+    """
+    if size in SIZES:
+        return ElmoConfig(**SIZES[os.fspath(size)])
+    if not Path(size).is_file():
+        raise ValueError(f"{size} is no size and no file; accepted are {', '.join(SIZES)} and a config.json.")
+    try:
+        return ElmoConfig(**json.loads(Path(size).read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"{size} is no configuration: {error}") from None
+
+
+def new_model(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoForPreTraining:
+    """An untrained language model over a vocabulary."""
+    return ElmoForPreTraining(_with_vocabulary(config, vocabulary))
+
+
+def check_trainable(name: str | os.PathLike):
+    """Raises for a model that can be used, but not trained."""
+    if ElmoConfig.from_pretrained(name).int8_weights:
+        raise ValueError(
+            f"{name} has its weights in eight bits, which do not train; accepted is the model that it was."
+        )
+
+
+def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForPreTraining:
+    """A language model as it was saved, with the vocabulary that its tokenizer brings."""
+    config = ElmoConfig.from_pretrained(name)
+    if tokenizer.word_vocabulary is None or not config.vocab_size:
+        raise ValueError(
+            f"{name} has no vocabulary to predict words of; accepted are --new-vocab, which gives it the words of the "
+            "corpus, or a model that was converted with --vocabulary and --softmax."
+        )
+    model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
+    if any(key.startswith("softmax.") for key in report["missing_keys"]):
+        raise ValueError(f"{name} has no softmax over words; accepted is --new-vocab, which gives it a fresh one.")
+    rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
+    if rows != words:
+        raise ValueError(f"{name} has {rows:,} rows in its softmax, but {words:,} words in its vocabulary.")
+    return model
+
+
+def with_new_vocabulary(
+    name: str | os.PathLike, before: Sequence[str] | None, vocabulary: Sequence[str], counts: np.ndarray
+) -> ElmoForPreTraining:
+    """The biLM of a saved model, whatever it was saved as, under a softmax over another vocabulary.
+
+    Where it was saved with a softmax, of the words `before`, what it knows of a word goes along (`with_words`).
+    """
+    config = ElmoConfig.from_pretrained(name)
+    if config.word_input:
+        raise ValueError(
+            f"{name} reads words of its own vocabulary; a new one fits only models that read characters. Accepted is "
+            "--extend-vocab."
+        )
+    if before is not None and config.vocab_size == len(before):
+        model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
+        if not any(key.startswith("softmax.") for key in report["missing_keys"]):
+            return with_words(model, before, vocabulary, counts)
+    body = ElmoModel.from_pretrained(name)
+    model = new_model(config, vocabulary)
+    model.elmo.load_state_dict(body.state_dict())
+    return model
+
+
+@torch.no_grad()
+def with_words(
+    model: ElmoForPreTraining, before: Sequence[str], vocabulary: Sequence[str], counts: np.ndarray
+) -> ElmoForPreTraining:
+    """The model over the words of `vocabulary` in place of those `before`.
+
+    Rows of words that it knew stay bit for bit. Until now `<UNK>` stood for the new words: each begins as a copy of
+    its row, with the share of the probability that the word's count (`counts`, by line) has among the new ones.
+    """
+    if list(before) == list(vocabulary):
+        return model
+    lines = {word: line for line, word in enumerate(before)}
+    found = np.array([lines.get(word, -1) for word in vocabulary])
+    new = torch.from_numpy(found < 0)
+    sources = torch.from_numpy(np.where(found < 0, lines[UNK], found))
+    of_new = counts[found < 0]
+    shares = torch.from_numpy(of_new / max(of_new.sum(), 1)).clamp_(min=1e-12)
+    changed = new_model(model.config, vocabulary)
+    kept, state = model.state_dict(), changed.state_dict()
+    for name, table in kept.items():
+        if name in ("softmax.weight", "softmax.bias"):
+            table = table[sources]
+        elif name == "elmo.token_encoder.embedding.weight" and model.config.word_input:
+            table = torch.cat([table[:1], table[1:][sources]])  # row 0 is no word
+        state[name].copy_(table)
+    state["softmax.bias"][new] += shares.log().to(state["softmax.bias"])
+    return changed
+
+
+def _with_vocabulary(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoConfig:
+    changed = ElmoConfig.from_dict(config.to_dict())
+    changed.vocab_size = len(vocabulary)
+    changed.validate_architecture()
+    return changed

@@ -1,0 +1,33 @@
+"""The facts of a run for the model card: the text, the training, the perplexity."""
+
+from typing import Any
+
+from elmo_hf.hub.model_card import escaped
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.pretraining.corpus import Corpus
+from elmo_hf.pretraining.corpus_preparation import corpus_name
+from elmo_hf.pretraining.settings import Settings
+
+
+def card_data(
+    settings: Settings, config: ElmoConfig, corpus: Corpus, steps: int, found: dict[str, float], splitting: str
+) -> dict[str, Any]:
+    """The card's facts of a model, those that it had before included: `license`, `language` and `origin`."""
+    before = dict(config.card_data or {}) if settings.start is not None else {}
+    text = escaped(corpus_name(settings))
+    said = [f"Trained by `elmo-hf pretrain` on {text}"]
+    if settings.start is not None:
+        start = escaped(str(settings.start).rstrip("/").rpartition("/")[2])
+        tuned = f"Tuned by `elmo-hf pretrain` from {start} on {text}"
+        said = [f"{before.get('origin', '')}\n\n{tuned}".lstrip()]
+    words = settings.batch_size * settings.unroll_steps * settings.accumulate * steps
+    said.append(
+        f": {corpus.num_sentences:,} sentences of {corpus.num_words:,} words, split by {splitting}. {steps:,} steps, "
+        f"in which each direction read {words:,} tokens, by {settings.chosen('optimizer')} at a rate of "
+        f"{settings.chosen('learning_rate'):g} ({settings.chosen('schedule')})."
+    )
+    if "after" in found:
+        text = "the held-out text" if settings.held_out else "sentences of that text that were held out"
+        said.append(f" Perplexity of {text}, over all {config.vocab_size:,} words: {found['after']:.1f}.")
+    given = {"license": settings.license, "language": settings.language}
+    return {**before, **{key: value for key, value in given.items() if value}, "origin": "".join(said)}
