@@ -1,56 +1,22 @@
-"""Each private operator of torch taken away, or made to return nonsense: the reference's vectors, and one warning."""
+"""Private operators of torch against public ones, in the versions of torch that have them."""
 
 import io
-import warnings
 
 import pytest
 import torch
+from packaging.version import Version
+from torch.nn import functional as F
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.model import fast_native_elmo, fast_operators_elmo
+from elmo_hf.kernels import describe, kernels_disabled, native, onednn
+from elmo_hf.kernels.linear import Int8Product, OneDnnProduct
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second"]
-
-
-class Namespace:
-    """A namespace of operators without, or with another one, of them."""
-
-    def __init__(self, real, name, replacement=None):
-        self.real, self.name, self.replacement = real, name, replacement
-
-    def __getattr__(self, name):
-        if name != self.name:
-            return getattr(self.real, name)
-        if self.replacement is None:
-            raise AttributeError(name)
-        return self.replacement
-
-
-class Nonsense:
-    """Numbers of the right shape and type that mean nothing, whichever overload is called."""
-
-    def __init__(self, operator):
-        self.operator = operator
-
-    def __call__(self, *given, **named):
-        return self.spoilt(self.operator(*given, **named))
-
-    def binary(self, *given):
-        return self.spoilt(self.operator.binary(*given))
-
-    def grad_input(self, *given, grad_input):
-        return grad_input.fill_(0.5)
-
-    @staticmethod
-    def spoilt(result):
-        return not result if isinstance(result, bool) else torch.full_like(result, 0.5)
-
-
-@pytest.fixture(autouse=True)
-def untried(monkeypatch):
-    """Every trial is made anew, and forgotten afterwards."""
-    monkeypatch.setattr(fast_operators_elmo, "_trusted", {})
+VERSION = Version(torch.__version__.split("+")[0])
+# In these all operators are known to be; in others they may be missing, and are then not used.
+KNOWN = Version("2.8") <= VERSION < Version("2.14")
+DTYPES = [torch.float32, torch.bfloat16]
 
 
 @pytest.fixture
@@ -58,11 +24,20 @@ def batch():
     return dict(ElmoTokenizer()(TEXTS, padding=True, return_tensors="pt"))
 
 
-def new_model(engine, **changes):
+@pytest.fixture
+def asked_anew():
+    """What the functions found out about torch and the processor is found out again, and forgotten afterwards."""
+    functions = (onednn.supports, onednn.supports_int8, onednn.mkl_is_faster)
+    for function in functions:
+        function.cache_clear()
+    yield
+    for function in functions:
+        function.cache_clear()
+
+
+def new_model(**changes):
     torch.manual_seed(0)
-    model = ElmoModel(ElmoConfig(**SIZES, **changes)).eval()
-    model.set_engine(engine)
-    return model
+    return ElmoModel(ElmoConfig(**SIZES, **changes)).eval()
 
 
 def vectors_and_gradients(model, batch):
@@ -74,125 +49,170 @@ def vectors_and_gradients(model, batch):
     return [plain, trained.detach(), *torch.autograd.grad(trained.square().sum(), wanted)]
 
 
-def check(batch, match):
-    """The vectors and gradients of the reference, with one warning about what `match` says."""
-    wanted = vectors_and_gradients(new_model("reference"), batch)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = new_model("packed")
-        found = [vectors_and_gradients(model, batch) for _ in range(2)]
-    messages = [str(one.message) for one in caught if one.category is RuntimeWarning]
-    assert len(messages) == 1 and match in messages[0] and "Vectors stay the same" in messages[0]
-    for one, other in zip([*found[0], *found[1]], wanted * 2, strict=True):
+def assert_as_plain_functions(batch):
+    with kernels_disabled():
+        wanted = vectors_and_gradients(new_model(), batch)
+    for one, other in zip(vectors_and_gradients(new_model(), batch), wanted, strict=True):
         assert torch.allclose(one, other, atol=1e-4 * max(1.0, float(other.abs().max())))
 
 
-def torn(monkeypatch, namespace, name, how):
-    real = getattr(torch.ops, namespace)
-    replacement = Nonsense(getattr(real, name)) if how == "nonsense" else None
-    monkeypatch.setattr(torch.ops, namespace, Namespace(real, name, replacement))
+def needs(dtype):
+    if not onednn.supports("cpu", dtype):
+        pytest.skip(f"torch {torch.__version__} has no products of {dtype} by oneDNN here")
 
 
-@pytest.mark.parametrize("how", ["missing", "nonsense"])
+# Each operator
+
+
+@pytest.mark.skipif(not KNOWN, reason=f"torch {VERSION} is none of the versions that are known")
+def test_known_versions_have_all_operators():
+    if torch.backends.mkldnn.is_available():
+        assert onednn.supports("cpu", torch.float32)
+        assert hasattr(torch.ops.onednn, "qlinear_prepack") and hasattr(torch.ops.onednn, "qlinear_pointwise")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rows, out, size", [(1, 5, 3), (7, 16, 32), (40, 33, 17), (130, 64, 256)])
+def test_products(dtype, rows, out, size):
+    needs(dtype)
+    torch.manual_seed(0)
+    x, weight, bias, other = (
+        torch.randn(*shape).to(dtype) for shape in ((rows, size), (out, size), (out,), (rows, out))
+    )
+    tolerance = {"atol": 1e-4, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.3, "rtol": 0.02}
+    expected, packed = F.linear(x, weight), onednn.pack_weight(weight)
+    for given in (weight, packed):
+        torch.testing.assert_close(onednn.packed_linear(x, given, bias), F.linear(x, weight, bias), **tolerance)
+        torch.testing.assert_close(onednn.packed_linear(x, given, None), expected, **tolerance)
+    turned = weight.t().contiguous().t()
+    torch.testing.assert_close(onednn.packed_linear(x, turned, bias), F.linear(x, weight, bias), **tolerance)
+    before = other.clone()
+    torch.testing.assert_close(onednn.packed_add(other, x, packed), before + expected, **tolerance)
+    assert torch.equal(other, before)
+    clipped = onednn.packed_clipped(x, packed, 0.5)
+    torch.testing.assert_close(clipped, expected.clamp(-0.5, 0.5), **tolerance)
+    assert clipped.abs().max() <= 0.5
+
+
+@pytest.mark.parametrize("rows", [1, 2, 17, 65])
+@pytest.mark.parametrize("size", [8, 1100])
+def test_packed_products(rows, size):
+    needs(torch.float32)
+    torch.manual_seed(0)
+    x, weight, bias, other = torch.randn(rows, size), torch.randn(1000, size), torch.randn(1000), torch.randn(rows, 1000)
+    product, expected = OneDnnProduct(weight), F.linear(x, weight)
+    torch.testing.assert_close(product(x, bias), expected + bias, atol=1e-3, rtol=1e-5)
+    torch.testing.assert_close(product.add_to(other, x), other + expected, atol=1e-3, rtol=1e-5)
+    torch.testing.assert_close(product.clipped(x, 0.7), expected.clamp(-0.7, 0.7), atol=1e-3, rtol=1e-5)
+    torch.testing.assert_close(product.clipped(x, None), expected, atol=1e-3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 9, 40])
+def test_products_in_eight_bits(rows):
+    if not onednn.supports_int8("cpu"):
+        pytest.skip("this processor has no exact products in eight bits")
+    torch.manual_seed(0)
+    values, scale = torch.randint(-127, 128, (24, 32), dtype=torch.int8), torch.rand(24) / 100
+    x, zeros = torch.randint(0, 256, (rows, 32), dtype=torch.uint8), torch.zeros(24, dtype=torch.long)
+    expected = ((x.long() - 128) @ values.long().t()).float() * scale
+    found = onednn.int8_linear(x, onednn.pack_int8(values), scale, zeros)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
+    floats, bias, other = torch.randn(rows, 32), torch.randn(24), torch.randn(rows, 24)
+    product, plain = Int8Product(values, scale), F.linear(floats, values.float() * scale[:, None])
+    for one, wanted in (
+        (product(floats), plain),
+        (product(floats, bias), plain + bias),
+        (product.add_to(other, floats), other + plain),
+        (product.clipped(floats, 0.5), plain.clamp(-0.5, 0.5)),
+    ):
+        torch.testing.assert_close(one, wanted, atol=0.1, rtol=0)
+
+
+def test_derivatives():
+    x = torch.linspace(-8, 8, 400).view(20, 20)
+    d_y, out = torch.randn(20, 20), torch.empty(20, 20)
+    for public, private in ((torch.sigmoid, onednn.sigmoid_backward), (torch.tanh, onednn.tanh_backward)):
+        leaf = x.clone().requires_grad_()
+        (expected,) = torch.autograd.grad(public(leaf), leaf, d_y)
+        private(d_y, public(x), out)
+        assert torch.allclose(out, expected, atol=1e-6)
+        # Into a part of a larger tensor, as the gates lie.
+        joined = torch.empty(20, 60)
+        private(d_y, public(x), joined[:, 20:40])
+        assert torch.allclose(joined[:, 20:40], expected, atol=1e-6)
+
+
+# Where one is missing
+
+
+class Namespace:
+    """A namespace of operators without one of them."""
+
+    def __init__(self, real, name):
+        self.real, self.name = real, name
+
+    def __getattr__(self, name):
+        if name == self.name:
+            raise AttributeError(name)
+        return getattr(self.real, name)
+
+
 @pytest.mark.parametrize("name", ["_reorder_linear_weight", "_linear_pointwise"])
-def test_products(name, how, monkeypatch, batch):
-    torn(monkeypatch, "mkldnn", name, how)
-    check(batch, "oneDNN's product")
+def test_without_the_operators_of_products(name, asked_anew, monkeypatch, batch):
+    monkeypatch.setattr(torch.ops, "mkldnn", Namespace(torch.ops.mkldnn, name))
+    assert not onednn.supports("cpu", torch.float32)
+    assert_as_plain_functions(batch)
+    monkeypatch.setattr(native, "_find", None)
+    monkeypatch.setattr(native, "_library", None)
+    assert "by torch" in describe(new_model())
+    assert_as_plain_functions(batch)
+
+
+@pytest.mark.parametrize("name", ["qlinear_prepack", "qlinear_pointwise"])
+def test_without_the_operators_in_eight_bits(name, asked_anew, monkeypatch, batch):
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
+    monkeypatch.setattr(torch.ops, "onednn", Namespace(torch.ops.onednn, name))
+    model = new_model()
+    model.quantize()
+    assert "as floats" in describe(model)
+    with torch.no_grad():
+        found = model(**batch).last_hidden_state
+        with kernels_disabled():
+            assert torch.allclose(found, model(**batch).last_hidden_state, atol=1e-5)
+
+
+
+def test_without_a_way_to_ask_for_eight_bits(asked_anew, monkeypatch):
+    monkeypatch.delattr(torch.cpu, "_is_vnni_supported")
+    model = new_model()
+    model.quantize()
+    assert "as floats" in describe(model)
+
+
+def test_without_a_way_to_ask_for_bfloat16(asked_anew, monkeypatch):
+    monkeypatch.setattr(torch.ops, "mkldnn", Namespace(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"))
+    assert "bfloat16 on cpu by torch" in describe(new_model().to(torch.bfloat16))
 
 
 @pytest.mark.parametrize("said", [OSError(), "vendor_id\t: GenuineIntel", "vendor_id\t: AuthenticAMD"], ids=str)
-def test_whose_processor_it_is(said, monkeypatch, batch):
+def test_whose_processor_it_is(said, asked_anew, monkeypatch, batch):
     """Products by one library or by the other, training is the same."""
-    wanted = vectors_and_gradients(new_model("reference"), batch)
 
     def opened(*_, **__):
         if isinstance(said, OSError):
             raise said
         return io.StringIO(said)
 
-    monkeypatch.setattr(fast_operators_elmo, "open", opened, raising=False)
-    monkeypatch.setattr(fast_operators_elmo, "_is_by_intel", fast_operators_elmo._is_by_intel.__wrapped__)
+    monkeypatch.setattr(onednn, "open", opened, raising=False)
     monkeypatch.setenv("PROCESSOR_IDENTIFIER", "Intel64 Family 6 Model 85 Stepping 7, GenuineIntel")
-    faster = fast_operators_elmo.mkl_is_faster(torch.device("cpu"), torch.float32)
-    assert faster == (torch.backends.mkl.is_available() and "AMD" not in str(said))
-    assert not fast_operators_elmo.mkl_is_faster(torch.device("cpu"), torch.bfloat16)
-    for one, other in zip(vectors_and_gradients(new_model("packed"), batch), wanted, strict=True):
-        assert torch.allclose(one, other, atol=1e-4 * max(1.0, float(other.abs().max())))
+    assert onednn.mkl_is_faster() == (torch.backends.mkl.is_available() and "AMD" not in str(said))
+    assert_as_plain_functions(batch)
 
 
-@pytest.mark.parametrize("how", ["missing", "nonsense"])
-@pytest.mark.parametrize("name", ["sigmoid_backward", "tanh_backward"])
-def test_derivatives(name, how, monkeypatch, batch):
-    monkeypatch.setattr(fast_native_elmo, "_find", None)  # the loop in C has derivatives of its own
-    monkeypatch.setattr(fast_native_elmo, "_native", None)
-    torn(monkeypatch, "aten", name, how)
-    check(batch, name)
-
-
-@pytest.mark.parametrize("how", ["missing", "nonsense"])
-@pytest.mark.parametrize("name", ["qlinear_prepack", "qlinear_pointwise"])
-def test_products_in_eight_bits(name, how, monkeypatch, batch):
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
-    torn(monkeypatch, "onednn", name, how)
-    models = [new_model(engine) for engine in ("reference", "packed")]
-    for model in models:
-        model.quantize()
-    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        wanted, *found = (model(**batch).last_hidden_state for model in [*models, models[1]])
-        assert "as floats" in models[1].engine
-    assert sum("in eight bits fails" in str(one.message) or "numbers" in str(one.message) for one in caught) == 1
-    assert all(torch.allclose(one, wanted, atol=1e-5) for one in found)
-
-
-def missing():
-    raise AttributeError("not in this version")
-
-
-@pytest.mark.parametrize("answer", [missing, lambda: "perhaps"])
-def test_whether_the_processor_has_eight_bits(answer, monkeypatch, batch):
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", answer)
-    model = new_model("packed")
-    model.quantize()
-    with pytest.warns(RuntimeWarning, match="the question for eight bits"):
-        assert "as floats" in model.engine
-
-
-@pytest.mark.parametrize("answer", [missing, lambda: "perhaps"])
-def test_whether_the_processor_has_bfloat16(answer, monkeypatch, batch):
-    monkeypatch.setattr(torch.ops, "mkldnn", Namespace(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", answer))
-    model = new_model("packed").to(torch.bfloat16)
-    with pytest.warns(RuntimeWarning, match="the question for bfloat16"):
-        assert "bfloat16 on cpu by torch" in model.engine
-
-
-@pytest.mark.parametrize("answer", [missing, lambda: True, lambda: False])
-def test_function_transforms(answer, monkeypatch, batch):
-    monkeypatch.setattr(torch._C, "_are_functorch_transforms_active", answer)
-    check(batch, "the question for function transforms")
-
-
-def renamed(module):
-    raise AttributeError("_forward_hooks")
-
-
-@pytest.mark.parametrize("answer", [renamed, lambda module: True, lambda module: False])
-def test_the_list_of_hooks(answer, monkeypatch, batch):
-    monkeypatch.setattr(fast_operators_elmo, "_is_untouched", answer)
-    check(batch, "the list of a module's hooks")
-
-
-def test_the_count_of_changes(monkeypatch, batch):
-    monkeypatch.setattr(fast_operators_elmo, "_counted", lambda tensor: 0)
-    check(batch, "the count of a tensor's changes")
-
-
-def test_nothing_is_said_where_all_is_well(batch):
+def test_nothing_is_said_and_no_random_number_is_drawn(recwarn, batch):
+    model = new_model()
     torch.manual_seed(7)
     state = torch.random.get_rng_state()
-    model = new_model("packed")
-    torch.random.set_rng_state(state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        vectors_and_gradients(model, batch)
-    assert torch.equal(torch.random.get_rng_state(), state)  # and no random number is drawn
+    vectors_and_gradients(model, batch)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert not recwarn

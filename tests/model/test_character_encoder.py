@@ -105,6 +105,12 @@ def test_words_in_parts_are_the_words(at_once, kernels, monkeypatch):
         assert_same(made, torch.randint(0, 262, (20, 12)))
 
 
+@pytest.mark.parametrize("width", [1, 4, 12])
+def test_rows_of_mere_padding(width):
+    made = encoder(character_cnn_filters=[[1, 4], [3, 5]], projection_size=4, max_characters_per_token=12)
+    assert_same(made, torch.full((3, width), 261))
+
+
 def test_no_tokens_at_all():
     made = encoder(character_cnn_filters=[[1, 4]], projection_size=4)
     for way in WAYS:
