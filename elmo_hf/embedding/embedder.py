@@ -47,8 +47,8 @@ class ElmoEmbedder:
     Args:
         model: an ElmoModel (for another class, its `elmo`).
         tokenizer: its ElmoTokenizer.
-        remember: how many word vectors the model keeps from call to call. Not given: as many as it does by itself;
-            see `ElmoModel.cache_words`.
+        remember: how many word vectors the model caches from call to call, see `ElmoModel.cache_words`; 0 for none.
+            Not given: those that fit into 64 MB, unless the model has a cache already.
 
     Example:
 
@@ -67,10 +67,11 @@ class ElmoEmbedder:
     """
 
     def __init__(self, model: Any, tokenizer: Any, remember: int | None = None):
-        # eval() drops what the model remembers.
-        self.model, self.tokenizer = model.eval() if model.training else model, tokenizer
-        if remember is not None and not model.config.word_input:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        if remember is not None:
             model.cache_words(remember)
+        elif not model.config.word_input and model.base_model.token_encoder.word_cache is None:
+            model.cache_words(megabytes=64)
 
     @classmethod
     def from_pretrained(

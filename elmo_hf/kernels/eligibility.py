@@ -21,11 +21,22 @@ def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
 
 
 def is_observed(modules: Iterable[nn.Module]) -> bool:
-    """Whether hooks observe or change what modules compute, so that nothing cached may stand for it."""
-    hooks = nn.modules.module
+    """Whether hooks, adapters or other classes observe or change what modules compute.
+
+    What an adapter adds can be switched on and off while all weights stay the same, so nothing cached may stand for
+    it. The class of the first module tells where the model's own classes are defined.
+    """
+    modules, hooks = list(modules), nn.modules.module
     if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
         return True
-    return any(module._forward_hooks or module._forward_pre_hooks for module in modules)
+    own = type(modules[0]).__module__
+    return any(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or "forward" in vars(module)
+        or not (type(module).__module__ == own or type(module).__module__.startswith("torch.nn.modules."))
+        for module in modules
+    )
 
 
 def needs_gradients(tensors: Iterable[torch.Tensor | None]) -> bool:

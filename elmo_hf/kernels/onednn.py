@@ -40,7 +40,9 @@ def supports(device_type: str, dtype: torch.dtype) -> bool:
     operators = torch.ops.mkldnn
     if not (hasattr(operators, "_reorder_linear_weight") and hasattr(operators, "_linear_pointwise")):
         return False
-    return dtype == torch.float32 or operators._is_mkldnn_bf16_supported()
+    if dtype == torch.float32:
+        return True
+    return hasattr(operators, "_is_mkldnn_bf16_supported") and operators._is_mkldnn_bf16_supported()
 
 
 @functools.cache
@@ -77,7 +79,10 @@ def supports_int8(device_type: str) -> bool:
     """Whether products in eight bits are exact and fast: on processors without VNNI their sums overflow."""
     if device_type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
-    return hasattr(torch.ops.onednn, "qlinear_pointwise") and torch.cpu._is_vnni_supported()
+    operators = torch.ops.onednn
+    if not (hasattr(operators, "qlinear_prepack") and hasattr(operators, "qlinear_pointwise")):
+        return False
+    return hasattr(torch.cpu, "_is_vnni_supported") and torch.cpu._is_vnni_supported()
 
 
 def sigmoid_backward(d_y: torch.Tensor, y: torch.Tensor, out: torch.Tensor):

@@ -1,5 +1,6 @@
 """Word vectors cached from batch to batch: natural text repeats most of its words."""
 
+import sys
 import threading
 from typing import Any
 
@@ -9,8 +10,8 @@ import torch
 from .eligibility import is_observed, needs_gradients
 from .prepared import Fingerprint, can_fingerprint, fingerprint
 
-# What an entry takes besides its vector: the key, its slot, and its places in the dictionary and the list.
-BYTES_PER_ENTRY = 256
+# What an entry takes besides its vector and its key: its slot, and its places in the dictionary and the list.
+BYTES_PER_ENTRY = 168
 
 
 class WordCache:
@@ -60,10 +61,12 @@ class WordCache:
                     return self._vectors[slots]
                 hits = [number for number, slot in enumerate(slots) if slot is not None]
                 known = self._vectors[[slots[number] for number in hits]] if hits else None
-            computed = encoder.encode(rows if known is None else rows[missing])
+            # What is cached serves later calls with or without autocast.
+            with torch.autocast(rows.device.type, enabled=False):
+                computed = encoder.encode(rows if known is None else rows[missing])
             with self._lock:
                 if mark == self._mark:
-                    capacity = self._capacity(computed)
+                    capacity = self._capacity(computed, keys[0])
                     if capacity:
                         new = [keys[number] for number in missing][-capacity:]
                         self._insert(new, computed[-capacity:], capacity)
@@ -73,10 +76,11 @@ class WordCache:
         result[hits], result[missing] = known, computed
         return result
 
-    def _capacity(self, like: torch.Tensor) -> int:
+    def _capacity(self, like: torch.Tensor, key: bytes) -> int:
         if self.words is not None:
             return self.words
-        return int(self.megabytes * 2**20) // (like.shape[1] * like.element_size() + BYTES_PER_ENTRY)
+        size = like.shape[1] * like.element_size() + sys.getsizeof(key) + BYTES_PER_ENTRY
+        return int(self.megabytes * 2**20) // size
 
     def _insert(self, keys: list[bytes], vectors: torch.Tensor, capacity: int):
         # Another thread may have inserted some of them in the meantime.

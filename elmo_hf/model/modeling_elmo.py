@@ -218,7 +218,7 @@ def trim_characters(rows: Tensor, filter_width: int, full_width: int) -> Tensor:
     """
     width = full_width
     if not torch.compiler.is_exporting() and rows.numel():
-        longest = int((rows != PADDING_CHARACTER).any(0).nonzero().max()) + 1
+        longest = int(((rows != PADDING_CHARACTER).any(0) * torch.arange(1, rows.shape[1] + 1).to(rows.device)).max())
         width = min(full_width, longest + filter_width)
     return F.pad(rows, (0, width - rows.shape[1]), value=PADDING_CHARACTER)  # a negative number of columns cuts
 

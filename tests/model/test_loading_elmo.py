@@ -60,23 +60,36 @@ def test_a_config_of_another_size(way):
     said = str(found.value)
     assert said.startswith(f"The weights in {folder / 'model.safetensors'} do not fit config.json: ")
     assert re.search(
-        r"[.]weight(_input)? has the shape \[\d+, (8|16)\], and \[\d+, (6|12)\] is expected \(and \d+ more\)", said
+        r"[.]weight(_input)? has the shape \[\d+, (8|16)\] \(and \d+ more\)[.] Expected \[\d+, (6|12)\]: both files", said
     )
 
 
 def test_weights_that_are_not_there(way):
     folder, load = way
     path = rewrite(folder, lambda weights: weights.pop(min(name for name in weights if "bilm." in name)))
-    with pytest.raises(ValueError, match=r"bilm.backward_layers.0.bias is not among them\. Accepted") as found:
+    with pytest.raises(ValueError, match=r"bilm.backward_layers.0.bias is missing\. Expected both files") as found:
         load(folder)
     assert str(path) in str(found.value)
+
+
+@pytest.mark.parametrize("model_class", [ElmoModel, ElmoForTokenClassification])
+def test_a_report_stands_for_the_error(tmp_path, model_class):
+    """Who asks for it learns from the report what is missing, as in transformers, and the model is built."""
+    name = "bilm.backward_layers.0.bias"
+    path = rewrite(saved(tmp_path, ElmoModel), lambda weights: weights.pop(name))
+    with pytest.raises(ValueError, match="output_loading_info=True") as found:
+        model_class.from_pretrained(tmp_path)
+    assert str(path) in str(found.value)
+    model, report = model_class.from_pretrained(tmp_path, output_loading_info=True)
+    assert isinstance(model, model_class)
+    assert any(key.endswith(name) for key in report["missing_keys"])
 
 
 def test_a_file_that_breaks_off(way):
     folder, load = way
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(OSError, match="are broken and cannot be read") as found:
+    with pytest.raises(OSError, match="are damaged and cannot be read") as found:
         load(folder)
     assert str(path) in str(found.value)
 
@@ -85,7 +98,7 @@ def test_quantized_weights_that_are_not_there(tmp_path):
     saved(tmp_path, ElmoModel, quantized=True)
     rewrite(tmp_path, lambda weights: weights.pop("bilm.forward_layers.1.weight_recurrent_scale"))
     for load in (ElmoModel.from_pretrained, AutoModel.from_pretrained):
-        with pytest.raises(ValueError, match=r"bilm.forward_layers.1.weight_recurrent_scale is not among them"):
+        with pytest.raises(ValueError, match=r"bilm.forward_layers.1.weight_recurrent_scale is missing"):
             load(tmp_path)
 
 

@@ -20,7 +20,7 @@ from elmo_hf import (
 )
 
 PROPERTY = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
-CLOSE = {"atol": 1e-5, "rtol": 0}
+CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
 def config_of(**fields):
@@ -162,8 +162,9 @@ def test_a_row_of_padding_hands_its_state_on(model):
     ids, mask = torch.stack([rows, torch.zeros_like(rows)]), torch.tensor([[1] * 4, [0] * 4])
     after = run(model, ids, attention_mask=mask, past_states=before).past_states
     for one, other in zip(after, before, strict=True):
-        for part, same in zip(one, other, strict=True):
-            assert torch.equal(part[1], same[1]) and not torch.equal(part[0], same[0])
+        assert all(torch.equal(part[1], same[1]) for part, same in zip(one, other, strict=True))
+        # Where all of h is clipped, only c changes.
+        assert not all(torch.equal(part[0], same[0]) for part, same in zip(one, other, strict=True))
 
 
 def test_zeros_are_the_state_of_no_text(small_model):
@@ -176,13 +177,13 @@ def test_states_of_another_batch_size_are_refused_with_a_sentence(small_model):
     rows = random_ids(torch.Generator().manual_seed(0), 3)
     states = run(small_model, [rows, rows]).past_states
     with pytest.raises(
-        ValueError, match="past_states are of 2 texts, but this batch has 3: a state belongs to the text"
+        ValueError, match="Invalid `past_states`: 2 texts. Expected 3, as in this batch: a state belongs to the text"
     ):
         run(small_model, [rows] * 3, past_states=states)
-    with pytest.raises(ValueError, match="past_states has 1 layers; this model has 2"):
+    with pytest.raises(ValueError, match="Invalid `past_states`: 1 layers. Expected 2, as this model has"):
         run(small_model, [rows] * 2, past_states=states[:1])
     wrong = tuple((h, c[..., :-1]) for h, c in states)
-    with pytest.raises(ValueError, match=r"past_states of layer 1 have the shapes \(2, 2, 8\) and \(2, 2, 11\)"):
+    with pytest.raises(ValueError, match=r"Invalid `past_states` of layer 1: shapes \(2, 2, 8\) and \(2, 2, 11\). Expected \(2, 2, 8\)"):
         run(small_model, [rows] * 2, past_states=wrong)
 
 
@@ -215,7 +216,7 @@ def test_states_come_back_when_asked_for_or_handed_in(small_model):
 def test_layer_0_is_the_token_vector_twice_and_the_mix_is_no_layer(small_model):
     rows = [random_ids(torch.Generator().manual_seed(0), 3)]
     output = run(small_model, rows)
-    tokens = small_model.token_encoder(rows[0][None]).detach()
+    tokens = small_model.token_encoder(rows[0])[None].detach()
     torch.testing.assert_close(output.hidden_states[0], torch.cat([tokens, tokens], -1))
     assert not torch.equal(output.hidden_states[-1], output.last_hidden_state)
     torch.testing.assert_close(output.last_hidden_state, sum(output.hidden_states) / 3)
@@ -232,7 +233,7 @@ def test_return_dict_and_hidden_states_by_config(small_model):
 
 def test_token_vectors_as_input(small_model):
     rows = random_ids(torch.Generator().manual_seed(0), 3)[None]
-    vectors = small_model.token_encoder(rows).detach().requires_grad_()
+    vectors = small_model.token_encoder(rows[0])[None].detach().requires_grad_()
     output = small_model(inputs_embeds=vectors)
     torch.testing.assert_close(output.last_hidden_state, small_model(rows).last_hidden_state)
     output.last_hidden_state.sum().backward()
@@ -265,7 +266,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(reentrant, small_model)
         small_model.train().zero_grad()
         small_model(rows).last_hidden_state.square().sum().backward()
         gradients.append([parameter.grad.clone() for parameter in small_model.parameters()])
-    assert all(layer.gradient_checkpointing for layer in small_model.bilm.forward_layers)
+    assert all(layer.gradient_checkpointing for layer in small_model.bilm.layers)
     torch.testing.assert_close(*gradients)
 
 
@@ -281,26 +282,26 @@ def test_copy_and_pickle(small_model):
 @pytest.mark.parametrize(
     "inputs, error, sentence",
     [
-        ({}, ValueError, "either input_ids or inputs_embeds: exactly one"),
+        ({}, ValueError, "Invalid inputs: expected either input_ids or inputs_embeds, exactly one"),
         (
             {"input_ids": torch.ones(2, 3, dtype=torch.long)},
             ValueError,
-            r"shape \(2, 3\); this model reads characters",
+            r"Invalid shape of `input_ids`: \(2, 3\). Expected \(batch, tokens, characters\)",
         ),
         ({"input_ids": torch.ones(2, 3, 51, dtype=torch.long)}, ValueError, "up to 50 characters a token"),
-        ({"input_ids": torch.ones(2, 3, 50)}, TypeError, "input_ids has the type torch.float32; accepted are whole"),
-        ({"input_ids": torch.ones(2, 3, 50).bool()}, TypeError, "input_ids has the type torch.bool"),
-        ({"input_ids": torch.full((2, 3, 50), -1)}, ValueError, "input_ids holds -1; accepted are ids from 0 to 261"),
+        ({"input_ids": torch.ones(2, 3, 50)}, TypeError, "Invalid type of `input_ids`: torch.float32. Expected integers"),
+        ({"input_ids": torch.ones(2, 3, 50).bool()}, TypeError, "Invalid type of `input_ids`: torch.bool"),
+        ({"input_ids": torch.full((2, 3, 50), -1)}, ValueError, "Invalid id in `input_ids`: -1. Expected ids from 0 to 261"),
         (
             {"input_ids": torch.full((2, 3, 50), 262)},
             ValueError,
-            "input_ids holds 262; accepted are ids from 0 to 261",
+            "Invalid id in `input_ids`: 262. Expected ids from 0 to 261",
         ),
-        ({"inputs_embeds": torch.ones(2, 3, 7)}, ValueError, r"shape \(2, 3, 7\); accepted are token vectors"),
+        ({"inputs_embeds": torch.ones(2, 3, 7)}, ValueError, r"Invalid shape of `inputs_embeds`: \(2, 3, 7\). Expected token vectors"),
         (
             {"input_ids": torch.ones(2, 3, 50, dtype=torch.long), "attention_mask": torch.ones(2, 4)},
             ValueError,
-            r"attention_mask has the shape \(2, 4\); accepted is one value per token, \(2, 3\)",
+            r"Invalid shape of `attention_mask`: \(2, 4\). Expected one value per token, \(2, 3\)",
         ),
     ],
 )
@@ -311,16 +312,16 @@ def test_wrong_inputs_are_refused_with_a_sentence(small_model, inputs, error, se
 
 def test_word_input_refuses_characters_and_unknown_ids():
     model = ElmoModel(ElmoConfig(word_input=True, vocab_size=5, projection_size=4, cell_size=6))
-    with pytest.raises(ValueError, match="this model reads word ids"):
+    with pytest.raises(ValueError, match=r"Invalid shape of `input_ids`: \(2, 3, 50\). Expected word ids"):
         model(torch.ones(2, 3, 50, dtype=torch.long))
-    with pytest.raises(ValueError, match="input_ids holds 6; accepted are ids from 0 to 5"):
+    with pytest.raises(ValueError, match="Invalid id in `input_ids`: 6. Expected ids from 0 to 5"):
         model(torch.tensor([[6]]))
     assert not model(torch.tensor([[1, 0]])).last_hidden_state[0, 1].any()
 
 
 def test_resizing_is_refused(small_model):
     assert small_model.get_input_embeddings() is small_model.token_encoder
-    with pytest.raises(ValueError, match="no table of tokens to resize"):
+    with pytest.raises(ValueError, match="no token embeddings to resize"):
         small_model.resize_token_embeddings(10)
 
 
@@ -347,7 +348,7 @@ def test_penalty():
 
 
 def test_mix_refuses_another_number_of_layers():
-    with pytest.raises(ValueError, match="This mix is for 3 layers, but 2 were given"):
+    with pytest.raises(ValueError, match="Invalid number of layers: 2. Expected 3"):
         ElmoScalarMix(3)([torch.ones(1, 1, 1)] * 2)
 
 

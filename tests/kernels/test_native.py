@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.kernels.native import build, find, loader
-from elmo_hf.model import fast_native_elmo
+from elmo_hf.kernels import describe, kernels_disabled, native, native_lstm
+from elmo_hf.kernels.native import build, find, library, loader, use_library
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 9, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "", "A third , then ."] * 3
@@ -24,8 +24,8 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C comp
 
 @pytest.fixture(autouse=True)
 def nothing_found_yet(monkeypatch):
-    monkeypatch.setattr(fast_native_elmo, "_find", None)
-    monkeypatch.setattr(fast_native_elmo, "_native", None)
+    monkeypatch.setattr(native, "_find", None)
+    monkeypatch.setattr(native, "_library", None)
 
 
 @pytest.fixture
@@ -48,17 +48,17 @@ def new_model(**changes):
 
 
 @torch.no_grad()
-def outputs(model, batch, engine="packed", states=None):
-    model.set_engine(engine)
+def outputs(model, batch, states=None):
     output = model(**batch, past_states=states, output_hidden_states=True, use_cache=True)
     return [*output.hidden_states, *(part for state in output.past_states for part in state)], output.past_states
 
 
-def assert_equal_to_reference(model, batch):
-    wanted, wanted_states = outputs(model, batch, "reference")
-    wanted_second, _ = outputs(model, batch, "reference", wanted_states)
+def assert_equal_to_plain_functions(model, batch):
+    with kernels_disabled():
+        wanted, wanted_states = outputs(model, batch)
+        wanted_second, _ = outputs(model, batch, wanted_states)
     first, states = outputs(model, batch)
-    second, _ = outputs(model, batch, states=states)
+    second, _ = outputs(model, batch, states)
     for one, other in zip([*first, *second], [*wanted, *wanted_second], strict=True):
         assert torch.allclose(one, other, atol=5e-6)
 
@@ -83,8 +83,8 @@ def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
     capability = torch.backends.cpu.get_cpu_capability()
     if ("-mavx512f" in flags and capability != "AVX512") or ("-mavx2" in flags and not capability.startswith("AVX")):
         pytest.skip(f"this processor is of the kind {capability}")
-    library = loader.Library(built(tmp_path, *flags), "test")
-    fast_native_elmo.set_native(lambda: library)
+    compiled_library = loader.Library(built(tmp_path, *flags), "test")
+    use_library(lambda: compiled_library)
     for changes in (
         {},
         {"projection_size": 80, "cell_size": 96, "cell_clip": None, "projection_clip": 0.1},
@@ -96,59 +96,61 @@ def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
         if changes.get("cell_size", 0) > 1000:
             for parameter in model.bilm.parameters():
                 parameter.data.mul_(0.2)
-        assert_equal_to_reference(model, batch)
-        assert "test" in model.engine
-    assert fast_native_elmo.native() is library
+        assert_equal_to_plain_functions(model, batch)
+        assert "test" in describe(model)
+    assert library() is compiled_library
 
 
 @needs_compiler
-def test_a_cell_that_does_not_fit_the_vectors_takes_the_other_way(tmp_path, batch):
-    library = loader.Library(built(tmp_path), "test")
-    fast_native_elmo.set_native(lambda: library)
+def test_a_cell_that_does_not_fit_the_vectors_is_computed_in_python(tmp_path, batch):
+    compiled_library = loader.Library(built(tmp_path), "test")
+    use_library(lambda: compiled_library)
     model = new_model(cell_size=33)
-    assert_equal_to_reference(model, batch)
-    assert "test" not in model.engine
+    assert_equal_to_plain_functions(model, batch)
+    assert "test" not in describe(model)
 
 
 @needs_compiler
 @pytest.mark.parametrize("narrow_or_crowded", [("WIDE", 1000), ("DIRECTIONS", 0)])
 def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch, narrow_or_crowded):
-    library, seen = loader.Library(built(tmp_path), "test"), []
-    real = library.layer
-    library.layer = lambda *given: seen.append(given[8]) or real(*given)
-    fast_native_elmo.set_native(lambda: library)
+    compiled_library, seen = loader.Library(built(tmp_path), "test"), []
+    real = compiled_library.layer
+    compiled_library.layer = lambda *given: seen.append(given[8]) or real(*given)
+    use_library(lambda: compiled_library)
     model = new_model()
     outputs(model, batch)
     calls = len(seen)
     assert calls > 3  # three of them are the check
-    monkeypatch.setattr(fast_native_elmo, "LARGE", 100)
-    monkeypatch.setattr(fast_native_elmo, "WIDE", library.lanes)
-    monkeypatch.setattr(fast_native_elmo, "DIRECTIONS", torch.get_num_threads())
-    assert_equal_to_reference(model, batch)
-    assert len(seen) > calls and "texts" not in model.engine
+    monkeypatch.setattr(native_lstm, "LARGE", 100)
+    monkeypatch.setattr(native_lstm, "WIDE", compiled_library.lanes)
+    monkeypatch.setattr(native_lstm, "DIRECTIONS", torch.get_num_threads())
+    assert_equal_to_plain_functions(model, batch)
+    assert len(seen) > calls and "texts" not in describe(model)
     calls = len(seen)
-    monkeypatch.setattr(fast_native_elmo, *narrow_or_crowded)
-    assert_equal_to_reference(model, batch)
-    assert len(seen) == calls and "for up to 2 texts" in model.engine
+    monkeypatch.setattr(native_lstm, *narrow_or_crowded)
+    assert_equal_to_plain_functions(model, batch)
+    assert len(seen) == calls and "for up to 2 texts" in describe(model)
     few = {name: value[:2] for name, value in batch.items()}
-    assert_equal_to_reference(model, few)
+    assert_equal_to_plain_functions(model, few)
     assert len(seen) > calls
 
 
 @needs_compiler
 def test_changed_weights_numbers_that_are_none_and_inference_mode(tmp_path, batch):
-    library = loader.Library(built(tmp_path), "test")
-    fast_native_elmo.set_native(lambda: library)
+    compiled_library = loader.Library(built(tmp_path), "test")
+    use_library(lambda: compiled_library)
     model = new_model()
     outputs(model, batch)
     with torch.no_grad():
         model.bilm.forward_layers[1].weight_recurrent[3, 4] += 1
         model.bilm.backward_layers[0].bias.mul_(2)
     with torch.inference_mode():
-        assert_equal_to_reference(model, batch)
+        assert_equal_to_plain_functions(model, batch)
     with torch.no_grad():
         model.bilm.forward_layers[0].bias[5] = torch.nan
-    wanted, found = outputs(model, batch, "reference")[0], outputs(model, batch)[0]
+    with kernels_disabled():
+        wanted = outputs(model, batch)[0]
+    found = outputs(model, batch)[0]
     for one, other in zip(found, wanted, strict=True):
         assert torch.equal(one.isnan(), other.isnan())
 
@@ -160,15 +162,15 @@ def nothing(*given):
 @needs_compiler
 @pytest.mark.parametrize("wrong", ["layer", "cell", "cell_backward"])
 def test_a_library_of_other_numbers_is_not_used(tmp_path, batch, wrong):
-    library = loader.Library(built(tmp_path), "wrong")
-    setattr(library, wrong, nothing)
-    fast_native_elmo.set_native(lambda: library)
+    compiled_library = loader.Library(built(tmp_path), "wrong")
+    setattr(compiled_library, wrong, nothing)
+    use_library(lambda: compiled_library)
     model = new_model()
     with pytest.warns(RuntimeWarning, match="The library wrong differs from the loop in Python") as said:
         outputs(model, batch)
     assert len(said) == 1
-    assert_equal_to_reference(model, batch)
-    assert "wrong" not in model.engine
+    assert_equal_to_plain_functions(model, batch)
+    assert "wrong" not in describe(model)
 
 
 @needs_compiler
@@ -176,8 +178,8 @@ def test_a_library_of_other_numbers_is_not_used(tmp_path, batch, wrong):
 @pytest.mark.parametrize("bound", [None, 0.7])
 def test_the_cell_of_training(flags, bound, tmp_path):
     """Against autograd through the formulas, in float64; values from tiny to saturated, clips that bind."""
-    library = loader.Library(built(tmp_path, *flags), "test")
-    cell, (rows, size) = fast_native_elmo.NativeCell(library), (5, 3 * library.lanes)
+    compiled_library = loader.Library(built(tmp_path, *flags), "test")
+    cell, (rows, size) = native_lstm.NativeCell(compiled_library), (5, 3 * compiled_library.lanes)
     torch.manual_seed(0)
     gates, state, d_m, d_after = (torch.randn(rows, n) * 3 for n in (4 * size, size, size, size))
     gates[0], gates[1] = gates[0] * 20, gates[1] * 1e-6
@@ -204,16 +206,15 @@ def test_the_cell_of_training(flags, bound, tmp_path):
 @needs_compiler
 def test_training_steps_are_those_of_the_loop_in_python(tmp_path, batch):
     gradients = []
-    for library in (loader.Library(built(tmp_path), "test"), None):
+    for found in (loader.Library(built(tmp_path), "test"), None):
         used = []
-        if library is not None:
-            real = library.cell_backward
-            library.cell_backward = lambda *given, real=real, used=used: used.append(given) or real(*given)
-        fast_native_elmo.set_native(lambda library=library: library)
+        if found is not None:
+            real = found.cell_backward
+            found.cell_backward = lambda *given, real=real, used=used: used.append(given) or real(*given)
+        use_library(lambda found=found: found)
         model = new_model(cell_clip=0.3, projection_clip=0.2).train()
-        model.set_engine("packed")
         model(**batch).last_hidden_state.pow(2).sum().backward()
-        assert (len(used) > 2) == (library is not None)
+        assert (len(used) > 2) == (found is not None)
         gradients.append([parameter.grad for parameter in model.bilm.parameters()])
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -241,10 +242,10 @@ def note(path):
 
 
 def test_a_wheels_own_library(wheel, batch):
-    fast_native_elmo.set_native(find)
+    use_library(find)
     model = new_model()
-    assert_equal_to_reference(model, batch)
-    assert "native code for here" in model.engine
+    assert_equal_to_plain_functions(model, batch)
+    assert "native code for here" in describe(model)
 
 
 def removed(path):
@@ -272,16 +273,16 @@ def without_its_function(path):
 @pytest.mark.parametrize("damage", [removed, truncated, for_another_processor, without_its_function])
 def test_a_damaged_library_is_named_once(damage, wheel, batch):
     damage(wheel)
-    fast_native_elmo.set_native(find)
+    use_library(find)
     model = new_model()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outputs(model, batch)
-        assert_equal_to_reference(model, batch)
+        assert_equal_to_plain_functions(model, batch)
     messages = [str(one.message) for one in caught if one.category is RuntimeWarning]
     assert len(messages) == 1 and messages[0].startswith("The native loop is not used: ")
     assert str(wheel) in messages[0] and ". Vectors stay the same" in messages[0]
-    assert "native" not in model.engine
+    assert "without the native library" in describe(model)
 
 
 def test_a_wheel_has_all_libraries_or_none(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Sentences remembered: the same layers, gradients and vectors as without, and each sentence read once."""
 
+import contextlib
 import copy
 import pickle
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from small_models import ENTITIES, small
 
+from elmo_hf.kernels import kernels_disabled, native
 from elmo_hf import ElmoForTokenClassification, ElmoModel, ElmoTokenizer, SentenceCache
 
 SENTENCES = ["one two three", "a much longer sentence of characterfulness", "one two three", "two", "four five"]
@@ -24,20 +26,24 @@ def frozen(**settings):
 @pytest.fixture
 def reads(monkeypatch):
     """How many sentences the biLM has read, call by call."""
-    counts, plain = [], ElmoModel.compute
+    counts, plain = [], ElmoModel.run_layers
 
-    def compute(self, input_ids, *rest):
+    def run_layers(self, input_ids, *rest):
         counts.append(len(input_ids))
         return plain(self, input_ids, *rest)
 
-    monkeypatch.setattr(ElmoModel, "compute", compute)
+    monkeypatch.setattr(ElmoModel, "run_layers", run_layers)
     return counts
 
 
-@pytest.mark.parametrize("engine", ["packed", "reference"])
-def test_batches_of_every_shape_get_what_the_bilm_gives(engine, reads):
+@pytest.fixture(params=["kernels", "plain functions"])
+def kernels(request):
+    with contextlib.nullcontext() if request.param == "kernels" else kernels_disabled():
+        yield request.param
+
+
+def test_batches_of_every_shape_get_what_the_bilm_gives(kernels, reads):
     model, plain, cache = frozen(), frozen(), SentenceCache()
-    model.set_engine(engine)
     model.cache_sentences(cache)
     holes = batch_of(SENTENCES[:2])
     holes["attention_mask"][1, 2] = 0
@@ -130,9 +136,9 @@ def test_what_trains_or_goes_on_with_a_text_is_computed(reads):
     model.freeze(False)
     model(**batch)
     assert reads == [5, 5, 5] and not len(cache)
-    with pytest.raises(ValueError, match="token_encoder, layer_1, layer_2 may train; accepted is a model after"):
+    with pytest.raises(ValueError, match="token_encoder, layer_1, layer_2 of the biLM may train. Expected a frozen"):
         model.cache_sentences(cache)
-    with pytest.raises(ValueError, match="The size of the cache is 0 megabytes; accepted is a number above 0"):
+    with pytest.raises(ValueError, match="Invalid `megabytes`: 0. Expected a number above 0"):
         SentenceCache(0)
 
 
@@ -173,16 +179,28 @@ def test_weights_that_change_uncounted_read_anew(reads):
     assert reads == [4] * 4
 
 
-def test_settings_that_change_later_and_another_engine_read_anew(reads):
+def test_settings_that_change_later_read_anew(reads):
     model = frozen()
     model.cache_sentences(SentenceCache())
     batch = batch_of(SENTENCES)
     model(**batch)
-    model.set_engine("reference")
-    model(**batch)
     model.config.cell_clip = 0.01
     model(**batch)
-    assert reads == [4] * 3
+    model.bilm.layers[1].cell_clip = 0.01
+    model(**batch)
+    model.token_encoder.activation = "tanh" if model.token_encoder.activation == "relu" else "relu"
+    model(**batch)
+    assert reads == [4] * 4
+
+
+def test_without_the_native_library_nothing_is_cached(reads, monkeypatch):
+    monkeypatch.setattr(native, "_find", None)
+    monkeypatch.setattr(native, "_library", None)
+    model, cache = frozen(), SentenceCache()
+    model.cache_sentences(cache)
+    for _ in range(2):
+        model(**batch_of(SENTENCES))
+    assert reads == [5, 5] and not len(cache)
 
 
 class Doubled(torch.nn.Linear):
@@ -212,10 +230,8 @@ def test_what_has_to_see_the_bilm_at_work_is_read_each_time(reads):
     assert not torch.allclose(doubled, before) and reads == [4, 5, 5, 5]
 
 
-@pytest.mark.parametrize("engine", ["packed", "reference"])
-def test_what_was_read_under_autocast_serves_without_it(engine):
+def test_what_was_read_under_autocast_serves_without_it(kernels):
     model, plain, batch = frozen(), frozen(), batch_of(SENTENCES)
-    model.set_engine(engine)
     model.cache_sentences(SentenceCache())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(**batch)

@@ -1,10 +1,16 @@
-"""The sampler against its formula, and the sampled gradient against the full one."""
+"""The sampler against its formula, and losses and gradients of the softmax, by the kernel and the plain function."""
+
+import contextlib
 
 import numpy as np
 import pytest
 import torch
 
-from elmo_hf.model.modeling_elmo_lm import draw_words, full_nll, log_expected_counts, log_uniform, sampled_nll
+from elmo_hf.kernels import kernels_disabled
+from elmo_hf.kernels import softmax as softmax_kernel
+from elmo_hf.model import modeling_elmo_lm
+from elmo_hf.model.modeling_elmo import run_kernel
+from elmo_hf.model.modeling_elmo_lm import draw_words, log_expected_counts, softmax_nll
 
 
 def formula(size):
@@ -12,8 +18,28 @@ def formula(size):
     return np.log((k + 2) / (k + 1)) / np.log(size + 1)
 
 
+@pytest.fixture(params=["kernel", "plain function"], autouse=True)
+def kernels(request):
+    with contextlib.nullcontext() if request.param == "kernel" else kernels_disabled():
+        yield request.param
+
+
+def full_nll(rows, targets, weight, bias):
+    return run_kernel(softmax_nll, rows, weight, bias, targets)
+
+
+def sampled_nll(rows, targets, weight, bias, words, corrections):
+    """The loss among each row's target and `words`, sorted and distinct; `corrections` are logs of expected counts."""
+    own = (rows * weight[targets]).sum(-1) + bias[targets] - corrections[0]
+    places = torch.searchsorted(words, targets).clamp_(max=len(words) - 1)
+    hits = torch.where(words[places] == targets, places, -1)
+    return run_kernel(softmax_nll, rows, weight[words], bias[words] - corrections[1], hits, own)
+
+
 def test_the_formula_is_a_distribution():
-    torch.testing.assert_close(log_uniform(torch.arange(500), 500).numpy(), formula(500))
+    # With one draw the expected count of a line is its probability.
+    found = log_expected_counts(torch.arange(500), 500, 1).double().exp().numpy()
+    np.testing.assert_allclose(found, formula(500), rtol=1e-5)
     assert abs(formula(500).sum() - 1) < 1e-12
 
 
@@ -70,7 +96,7 @@ def test_expected_counts():
 
 def test_every_word_can_be_drawn_and_no_more():
     assert draw_words(5, 5)[0].tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(ValueError, match="6 different words cannot be drawn from a vocabulary of 5"):
+    with pytest.raises(ValueError, match="Invalid number of negative samples: 6. Expected 1 to 5"):
         draw_words(6, 5)
 
 
@@ -78,15 +104,14 @@ def test_the_mean_sampled_gradient_points_where_the_full_one_does():
     torch.manual_seed(3)
     size, width, count = 300, 12, 40
     weight, bias, rows = torch.randn(size, width) / 3, torch.randn(size) / 3, torch.randn(count, width)
-    targets = torch.multinomial(log_uniform(torch.arange(size), size).float(), count, replacement=True)
+    targets = torch.multinomial(torch.from_numpy(formula(size)).float(), count, replacement=True)
     leaves = [one.requires_grad_() for one in (rows, weight, bias)]
     full = torch.autograd.grad(full_nll(rows, targets, weight, bias), leaves)
     mean = [torch.zeros_like(one) for one in leaves]
     for _ in range(2000):
         words, tries = draw_words(60, size)
         corrections = [log_expected_counts(some, size, tries) for some in (targets, words)]
-        weights, biases = (weight[targets], weight[words]), (bias[targets], bias[words])
-        loss = sampled_nll(rows, targets, weights, biases, words, corrections)
+        loss = sampled_nll(rows, targets, weight, bias, words, corrections)
         for total, one in zip(mean, torch.autograd.grad(loss, leaves), strict=True):
             total += one / 2000
     for one, other in zip(full, mean, strict=True):
@@ -104,8 +129,7 @@ def test_second_derivatives(sampled):
         if not sampled:
             return full_nll(rows, targets, weight, bias).double()
         corrections = [log_expected_counts(some, 7, 5).double() for some in (targets, words)]
-        pairs = [(one[targets], one[words]) for one in (weight, bias)]
-        return sampled_nll(rows, targets, *pairs, words, corrections).double()
+        return sampled_nll(rows, targets, weight, bias, words, corrections).double()
 
     leaves = [one.requires_grad_() for one in (rows, weight, bias)]
     along = [torch.randn_like(one) for one in leaves]
@@ -123,3 +147,40 @@ def test_second_derivatives(sampled):
     for one, low, high in zip(found, gradients(-5e-3), gradients(5e-3), strict=True):
         assert torch.allclose(one, (high - low) / 1e-2, atol=2e-3, rtol=2e-3)
     assert all(one.abs().max() > 0.01 for one in found)
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+@pytest.mark.parametrize("logits_at_once", [1, 15, 2**24])
+def test_losses_and_gradients_in_parts(sampled, logits_at_once, monkeypatch):
+    """Against the formula in float64, with all rows at once or a few; a target among the samples counts once."""
+    torch.manual_seed(5)
+    targets, words = torch.tensor([0, 3, 3, 5, 6, 1]), torch.tensor([1, 3, 6])
+    rows, weight, bias = torch.randn(6, 5), torch.randn(7, 5), torch.randn(7)
+    for owner, name in ((softmax_kernel, "LOGITS_IN_CACHE"), (softmax_kernel, "LOGITS_AT_ONCE")):
+        monkeypatch.setattr(owner, name, logits_at_once)
+    monkeypatch.setattr(modeling_elmo_lm, "LOGITS_AT_ONCE", logits_at_once)
+    monkeypatch.setattr(softmax_kernel, "FEW_ROWS", 1)
+    corrections = [torch.linspace(-1, 0, len(some)) for some in (targets, words)]
+
+    def formula_in_float64(rows, weight, bias):
+        total = 0.0
+        for number, (row, target) in enumerate(zip(rows, targets.tolist(), strict=True)):
+            logits, own = weight @ row + bias, target
+            if sampled:
+                others = [place for place, word in enumerate(words.tolist()) if word != target]
+                of_words = logits[words][others] - corrections[1][others].double()
+                logits, own = torch.cat([logits[target : target + 1] - corrections[0][number].double(), of_words]), 0
+            total = total - logits.log_softmax(-1)[own]
+        return total
+
+    exact = [one.double().requires_grad_() for one in (rows, weight, bias)]
+    expected = formula_in_float64(*exact)
+    leaves = [one.requires_grad_() for one in (rows, weight, bias)]
+    if sampled:
+        found = sampled_nll(rows, targets, weight, bias, words, corrections)
+    else:
+        found = full_nll(rows, targets, weight, bias)
+    torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-5)
+    gradients = torch.autograd.grad(3 * found, leaves)
+    for one, other in zip(gradients, torch.autograd.grad(3 * expected, exact), strict=True):
+        torch.testing.assert_close(one.double(), other, atol=1e-5, rtol=1e-4)

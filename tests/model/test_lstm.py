@@ -1,16 +1,18 @@
-"""The packed recurrence against the plain loop: outputs, states and gradients, whatever the shape."""
+"""The packed LSTM against a plain loop over padded tokens: outputs, states and gradients, whatever the shape."""
 
+import contextlib
 import itertools
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_lstm import run_bilm
 from torch.utils.checkpoint import checkpoint
 
 from elmo_hf import ElmoConfig
-from elmo_hf.model.fast_packing_elmo import Packing
-from elmo_hf.model.modeling_elmo import ElmoBiLm
+from elmo_hf.kernels import kernels_disabled
+from elmo_hf.model.modeling_elmo import ElmoBiLm, pack_tokens
 
 SIZES = {"character_cnn_filters": [[1, 4]], "projection_size": 6, "cell_size": 16}
 VARIANTS = st.fixed_dictionaries(
@@ -29,8 +31,28 @@ def bilm(dtype=torch.float64, **changes):
     model = ElmoBiLm(ElmoConfig(**{**SIZES, **changes})).to(dtype)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
-    model.engine = "packed"
     return model
+
+
+def run_packed(model, x, mask, backward_x=None, past_states=None, dropout=0.0):
+    """Padded tokens, packed at the top and unpacked at the bottom, as `run_bilm` takes and returns them."""
+    packing = pack_tokens(mask)
+    first = packing.pack(x)
+    other = first.index_select(0, packing.reverse) if backward_x is None else packing.pack(backward_x)
+    inputs = [first, other][: len(model.directions)]
+    outputs, states = model(inputs, packing, past_states, dropout)
+    return [packing.unpack(packing.to_forward_order(output, backward_x is None)) for output in outputs], states
+
+
+def run_plain(*arguments):
+    with kernels_disabled():
+        return run_packed(*arguments)
+
+
+@pytest.fixture(params=["kernels", "plain functions"])
+def kernels(request):
+    with contextlib.nullcontext() if request.param == "kernels" else kernels_disabled():
+        yield request.param
 
 
 def random_mask(batch, length, kind):
@@ -50,15 +72,14 @@ def random_inputs(model, batch, length, dtype, backward=False, states=True):
     return x, other if backward else None, flat if states else None
 
 
-def run(model, engine, inputs, mask, gradients=False):
+def run(model, way, inputs, mask, gradients=False):
     """Outputs and states, and the gradients of everything that went in."""
-    model.engine = engine
     x, other, flat = inputs
     leaves = [t.clone().requires_grad_(gradients) for t in (x, *([] if other is None else [other]), *(flat or []))]
     states = leaves[-len(flat) :] if flat else None
     past = tuple(zip(states[::2], states[1::2], strict=True)) if flat else None
     with torch.set_grad_enabled(gradients):
-        layers, last = model(leaves[0], mask, None if other is None else leaves[1], past)
+        layers, last = way(model, leaves[0], mask, None if other is None else leaves[1], past)
     out = [*layers, *itertools.chain(*last)]
     if not gradients:
         return out, []
@@ -89,7 +110,7 @@ def assert_close(actual, expected, tolerance, relative=False):
     st.sampled_from([torch.float32, torch.float64]),
     st.integers(0, 1000),
 )
-def test_packed_equals_reference(variant, batch, length, kind, backward, states, dtype, seed):
+def test_packed_equals_the_loop(variant, batch, length, kind, backward, states, dtype, seed):
     torch.manual_seed(seed)
     model = bilm(dtype, **variant)
     if dtype == torch.float32:
@@ -97,24 +118,25 @@ def test_packed_equals_reference(variant, batch, length, kind, backward, states,
         for parameter in model.parameters():
             parameter.data.mul_(0.5)
     inputs, mask = random_inputs(model, batch, length, dtype, backward, states), random_mask(batch, length, kind)
-    expected, expected_gradients = run(model, "reference", inputs, mask, gradients=True)
-    trained, gradients = run(model, "packed", inputs, mask, gradients=True)
+    expected, expected_gradients = run(model, run_bilm, inputs, mask, gradients=True)
     exact = dtype == torch.float64
-    assert_close(run(model, "packed", inputs, mask)[0], expected, 1e-10 if exact else 1e-5)
-    assert_close(trained, expected, 1e-10 if exact else 1e-5)
-    assert_close(gradients, expected_gradients, 1e-9 if exact else 1e-4, relative=True)
+    for way in (run_packed, run_plain):
+        trained, gradients = run(model, way, inputs, mask, gradients=True)
+        assert_close(run(model, way, inputs, mask)[0], expected, 1e-10 if exact else 1e-5)
+        assert_close(trained, expected, 1e-10 if exact else 1e-5)
+        assert_close(gradients, expected_gradients, 1e-9 if exact else 1e-4, relative=True)
 
 
 @pytest.mark.parametrize("kind", ["right", "gaps"])
-def test_bfloat16_stays_near_float32(kind):
+def test_bfloat16_stays_near_float32(kind, kernels):
     torch.manual_seed(0)
     model, mask = bilm(torch.float32, projection_size=16, cell_size=64), random_mask(6, 30, kind)
     for parameter in model.parameters():
         parameter.data.mul_(0.4)
     x, _, flat = random_inputs(model, 6, 30, torch.float32)
-    expected, _ = run(model, "reference", (x, None, flat), mask)
+    expected, _ = run(model, run_bilm, (x, None, flat), mask)
     half = [tensor.bfloat16() for tensor in flat]
-    found, _ = run(model.bfloat16(), "packed", (x.bfloat16(), None, half), mask)
+    found, _ = run(model.bfloat16(), run_packed, (x.bfloat16(), None, half), mask)
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == torch.bfloat16
         cosine = torch.cosine_similarity(one.float()[other != 0], other[other != 0], 0)
@@ -127,64 +149,67 @@ def test_gradients_when_only_some_parts_train():
     model.forward_layers[0].requires_grad_(False)
     x = torch.randn(4, 9, 6, dtype=torch.float64, requires_grad=True)
     found = {}
-    for engine in ("reference", "packed"):
-        model.engine = engine
+    for way in (run_bilm, run_packed, run_plain):
         model.zero_grad()
-        model(x, mask)[0][-1].square().sum().backward()
-        found[engine] = [parameter.grad for parameter in model.parameters()]
-    for one, other in zip(found["packed"], found["reference"], strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert_close([one], [other], 1e-10)
+        way(model, x, mask)[0][-1].square().sum().backward()
+        found[way] = [parameter.grad for parameter in model.parameters()]
+    for way in (run_packed, run_plain):
+        for one, other in zip(found[way], found[run_bilm], strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                assert_close([one], [other], 1e-10)
 
 
-def test_one_graph_serves_twice_and_gradients_accumulate():
+def test_one_graph_serves_twice_and_gradients_accumulate(kernels):
     torch.manual_seed(0)
     model, mask = bilm(), random_mask(3, 7, "right")
     x = torch.randn(3, 7, 6, dtype=torch.float64)
-    loss = model(x, mask)[0][-1].square().sum()
+    loss = run_packed(model, x, mask)[0][-1].square().sum()
     loss.backward(retain_graph=True)
     once = [parameter.grad.clone() for parameter in model.parameters()]
     loss.backward()
-    model(x, mask)[0][-1].square().sum().backward()
+    run_packed(model, x, mask)[0][-1].square().sum().backward()
     assert_close(
         [parameter.grad for parameter in model.parameters()], [3 * gradient for gradient in once], 1e-10, True
     )
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpointing_gives_the_same_gradients(reentrant):
+def test_checkpointing_gives_the_same_gradients(reentrant, kernels):
     torch.manual_seed(0)
     model, mask = bilm(), random_mask(3, 7, "right")
     x = torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True)
-    plain = torch.autograd.grad(model(x, mask)[0][-1].square().sum(), [x, *model.parameters()])
-    out = checkpoint(lambda given: model(given, mask)[0][-1], x, use_reentrant=reentrant)
+    plain = torch.autograd.grad(run_packed(model, x, mask)[0][-1].square().sum(), [x, *model.parameters()])
+    out = checkpoint(lambda given: run_packed(model, given, mask)[0][-1], x, use_reentrant=reentrant)
     out.square().sum().backward()
     assert_close([x.grad, *(parameter.grad for parameter in model.parameters())], plain, 1e-12)
 
 
-def test_state_carried_over_a_cut_is_that_of_the_whole_text():
+def test_state_carried_over_a_cut_is_that_of_the_whole_text(kernels):
     torch.manual_seed(0)
     model = bilm(bidirectional=False)
     x, mask = torch.randn(2, 12, 6, dtype=torch.float64), torch.ones(2, 12, dtype=torch.bool)
-    whole, _ = model(x, mask)
-    first, states = model(x[:, :5], mask[:, :5])
-    second, _ = model(x[:, 5:], mask[:, 5:], past_states=states)
+    whole, _ = run_packed(model, x, mask)
+    first, states = run_packed(model, x[:, :5], mask[:, :5])
+    second, _ = run_packed(model, x[:, 5:], mask[:, 5:], past_states=states)
     assert_close([torch.cat(pair, 1) for pair in zip(first, second, strict=True)], whole, 1e-12)
 
 
-def test_dropout_acts_in_training_only():
+def test_dropout_acts_in_training_only(kernels):
     torch.manual_seed(0)
     model = bilm()
     x, mask = torch.randn(2, 5, 6, dtype=torch.float64), torch.ones(2, 5, dtype=torch.bool)
-    plain = model.eval()(x, mask)[0][-1]
-    assert torch.equal(model(x, mask, dropout=0.5)[0][-1], plain)
-    assert not torch.allclose(model.train()(x, mask, dropout=0.5)[0][-1], plain)
+    plain = run_packed(model.eval(), x, mask)[0][-1]
+    assert torch.equal(run_packed(model, x, mask, dropout=0.5)[0][-1], plain)
+    assert not torch.allclose(run_packed(model.train(), x, mask, dropout=0.5)[0][-1], plain)
 
 
 def test_packing_meets_each_token_once_and_no_padding():
     mask = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [1, 0, 1, 1]], dtype=torch.bool)
-    packing = Packing.of(mask)
-    assert packing.sizes == [2, 2, 1] and packing.lengths == [3, 2, 0]
+    packing = pack_tokens(mask)
+    assert packing.batch_sizes == [2, 2, 1] and packing.rows.tolist() == [2, 0, 1]
     assert packing.positions.tolist() == [8, 0, 10, 1, 11]
-    assert packing.turn(packing.positions).tolist() == [11, 1, 10, 0, 8]
+    assert packing.positions[packing.reverse].tolist() == [11, 1, 10, 0, 8]
+    x = torch.randn(3, 4, 2)
+    assert torch.equal(packing.unpack(packing.pack(x)), torch.where(mask[..., None], x, 0.0))
+
