@@ -230,4 +230,4 @@ def test_a_killed_run_is_resumed_or_refused(tmp_path):
     assert set(whole) == set(resumed)
     for key, values in whole.items():
         # Dropout draws its masks for packed tokens now: the weights are near those of the older program, not equal.
-        torch.testing.assert_close(resumed[key], values, atol=1e-2, rtol=0)
+        torch.testing.assert_close(resumed[key], values, atol=3e-2, rtol=0)

@@ -183,7 +183,10 @@ def test_states_of_another_batch_size_are_refused_with_a_sentence(small_model):
     with pytest.raises(ValueError, match="Invalid `past_states`: 1 layers. Expected 2, as this model has"):
         run(small_model, [rows] * 2, past_states=states[:1])
     wrong = tuple((h, c[..., :-1]) for h, c in states)
-    with pytest.raises(ValueError, match=r"Invalid `past_states` of layer 1: shapes \(2, 2, 8\) and \(2, 2, 11\). Expected \(2, 2, 8\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"Invalid `past_states` of layer 1: shapes \(2, 2, 8\) and \(2, 2, 11\). Expected \(2, 2, 8\)",
+    ):
         run(small_model, [rows] * 2, past_states=wrong)
 
 
@@ -289,15 +292,27 @@ def test_copy_and_pickle(small_model):
             r"Invalid shape of `input_ids`: \(2, 3\). Expected \(batch, tokens, characters\)",
         ),
         ({"input_ids": torch.ones(2, 3, 51, dtype=torch.long)}, ValueError, "up to 50 characters a token"),
-        ({"input_ids": torch.ones(2, 3, 50)}, TypeError, "Invalid type of `input_ids`: torch.float32. Expected integers"),
+        (
+            {"input_ids": torch.ones(2, 3, 50)},
+            TypeError,
+            "Invalid type of `input_ids`: torch.float32. Expected integers",
+        ),
         ({"input_ids": torch.ones(2, 3, 50).bool()}, TypeError, "Invalid type of `input_ids`: torch.bool"),
-        ({"input_ids": torch.full((2, 3, 50), -1)}, ValueError, "Invalid id in `input_ids`: -1. Expected ids from 0 to 261"),
+        (
+            {"input_ids": torch.full((2, 3, 50), -1)},
+            ValueError,
+            "Invalid id in `input_ids`: -1. Expected ids from 0 to 261",
+        ),
         (
             {"input_ids": torch.full((2, 3, 50), 262)},
             ValueError,
             "Invalid id in `input_ids`: 262. Expected ids from 0 to 261",
         ),
-        ({"inputs_embeds": torch.ones(2, 3, 7)}, ValueError, r"Invalid shape of `inputs_embeds`: \(2, 3, 7\). Expected token vectors"),
+        (
+            {"inputs_embeds": torch.ones(2, 3, 7)},
+            ValueError,
+            r"Invalid shape of `inputs_embeds`: \(2, 3, 7\). Expected token vectors",
+        ),
         (
             {"input_ids": torch.ones(2, 3, 50, dtype=torch.long), "attention_mask": torch.ones(2, 4)},
             ValueError,
