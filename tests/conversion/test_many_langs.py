@@ -96,7 +96,9 @@ def test_word_mask_gradients_quantizing_and_a_second_save(converted, tmp_path):
 
 def test_ids_that_no_row_has_are_refused(converted):
     model = ElmoModel.from_pretrained(converted / "both")
-    with pytest.raises(ValueError, match=r"Invalid shape of `input_ids`: \(1, 2, 12\). Expected .* 13 characters a token"):
+    with pytest.raises(
+        ValueError, match=r"Invalid shape of `input_ids`: \(1, 2, 12\). Expected .* 13 characters a token"
+    ):
         model(torch.ones(1, 2, 12, dtype=torch.long))
     with pytest.raises(ValueError, match="Invalid id in `input_ids`: 99. Expected ids from 0 to"):
         model(torch.full((1, 2, 13), 99))

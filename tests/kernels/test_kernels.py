@@ -277,8 +277,7 @@ def test_gradients_of_some_inputs_only(function):
         for leaf in leaves:
             leaf.requires_grad_(leaf is leaves[number])
         found, expected = (
-            torch.autograd.grad(weighted(call(run, *leaves)), leaves[number])
-            for run in (by_kernel, by_plain_function)
+            torch.autograd.grad(weighted(call(run, *leaves)), leaves[number]) for run in (by_kernel, by_plain_function)
         )
         assert_all_close(found, expected, 2e-5)
 

@@ -99,7 +99,12 @@ def test_products(dtype, rows, out, size):
 def test_packed_products(rows, size):
     needs(torch.float32)
     torch.manual_seed(0)
-    x, weight, bias, other = torch.randn(rows, size), torch.randn(1000, size), torch.randn(1000), torch.randn(rows, 1000)
+    x, weight, bias, other = (
+        torch.randn(rows, size),
+        torch.randn(1000, size),
+        torch.randn(1000),
+        torch.randn(rows, 1000),
+    )
     product, expected = OneDnnProduct(weight), F.linear(x, weight)
     torch.testing.assert_close(product(x, bias), expected + bias, atol=1e-3, rtol=1e-5)
     torch.testing.assert_close(product.add_to(other, x), other + expected, atol=1e-3, rtol=1e-5)
@@ -179,7 +184,6 @@ def test_without_the_operators_in_eight_bits(name, asked_anew, monkeypatch, batc
         found = model(**batch).last_hidden_state
         with kernels_disabled():
             assert torch.allclose(found, model(**batch).last_hidden_state, atol=1e-5)
-
 
 
 def test_without_a_way_to_ask_for_eight_bits(asked_anew, monkeypatch):

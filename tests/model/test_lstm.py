@@ -212,4 +212,3 @@ def test_packing_meets_each_token_once_and_no_padding():
     assert packing.positions[packing.reverse].tolist() == [11, 1, 10, 0, 8]
     x = torch.randn(3, 4, 2)
     assert torch.equal(packing.unpack(packing.pack(x)), torch.where(mask[..., None], x, 0.0))
-

@@ -289,15 +289,27 @@ def test_copy_and_pickle(small_model):
             r"Invalid shape of `input_ids`: \(2, 3\). Expected \(batch, tokens, characters\)",
         ),
         ({"input_ids": torch.ones(2, 3, 51, dtype=torch.long)}, ValueError, "up to 50 characters a token"),
-        ({"input_ids": torch.ones(2, 3, 50)}, TypeError, "Invalid type of `input_ids`: torch.float32. Expected integers"),
+        (
+            {"input_ids": torch.ones(2, 3, 50)},
+            TypeError,
+            "Invalid type of `input_ids`: torch.float32. Expected integers",
+        ),
         ({"input_ids": torch.ones(2, 3, 50).bool()}, TypeError, "Invalid type of `input_ids`: torch.bool"),
-        ({"input_ids": torch.full((2, 3, 50), -1)}, ValueError, "Invalid id in `input_ids`: -1. Expected ids from 0 to 261"),
+        (
+            {"input_ids": torch.full((2, 3, 50), -1)},
+            ValueError,
+            "Invalid id in `input_ids`: -1. Expected ids from 0 to 261",
+        ),
         (
             {"input_ids": torch.full((2, 3, 50), 262)},
             ValueError,
             "Invalid id in `input_ids`: 262. Expected ids from 0 to 261",
         ),
-        ({"inputs_embeds": torch.ones(2, 3, 7)}, ValueError, r"Invalid shape of `inputs_embeds`: \(2, 3, 7\). Expected token vectors"),
+        (
+            {"inputs_embeds": torch.ones(2, 3, 7)},
+            ValueError,
+            r"Invalid shape of `inputs_embeds`: \(2, 3, 7\). Expected token vectors",
+        ),
         (
             {"input_ids": torch.ones(2, 3, 50, dtype=torch.long), "attention_mask": torch.ones(2, 4)},
             ValueError,
