@@ -49,7 +49,7 @@ class _Scanned(nn.Module):
         if self.model.config.word_input:
             vectors = encoder.embedding(input_ids)
         else:
-            vectors = encoder(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
+            vectors = encoder.encode(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
         return torch.where(mask[..., None], vectors, 0.0)
 
     def _layer(self, layer: nn.Module, weights: LstmWeights, x: torch.Tensor, here: torch.Tensor) -> torch.Tensor:

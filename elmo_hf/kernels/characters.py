@@ -40,7 +40,8 @@ def character_features(
     lengths = lengths[order].tolist()
     short = sum(length <= rows.shape[1] - width for length in lengths)
     if not short:
-        return NotImplemented
+        with torch.autocast(rows.device.type, enabled=False):  # as for shorter words
+            return plain(rows, embedding, filters, activation, padding)
     sorted_rows = rows[order]
     windows = Windows(sorted_rows[:short], lengths[:short], width)
     with torch.autocast(rows.device.type, enabled=False):

@@ -98,7 +98,8 @@ def _for_each(steps: Steps, weight: torch.Tensor, calls: Sequence[partial]) -> l
     results = [None] * len(calls)
     work = 2 * weight.numel() * steps.sizes[0]
     if len(calls) == 1 or weight.device.type != "cpu" or work < ENOUGH_FOR_THREADS:
-        return [call() for call in calls]
+        with torch.autocast(weight.device.type, enabled=False):
+            return [call() for call in calls]
 
     def run(number: int):
         results[number] = calls[number]()

@@ -772,13 +772,15 @@ class ElmoPreTrainedModel(PreTrainedModel):
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
         missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
         mismatched = sorted((key, list(shape), list(expected)) for key, shape, expected in report["mismatched_keys"])
-        problem = None
+        problems = []
         if mismatched and not allowed:
-            problem = "{} has the shape {}, but the model expects {}".format(*mismatched[0])
-        elif missing and not wants_report:
-            problem = f"{missing[0]} is missing"
-        if problem is not None:
-            raise CheckpointError(f"{_weights_of(pretrained_model_name_or_path)} do not fit config.json: {problem}.")
+            problems = [f"{key} has the shape {a}, but the model expects {b}" for key, a, b in mismatched]
+        elif not wants_report:
+            problems = [f"{key} is missing" for key in missing]
+        if problems:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            weights = _weights_of(pretrained_model_name_or_path)
+            raise CheckpointError(f"{weights} do not fit config.json: {problems[0]}{more}.")
         model._apply_freezing()  # loading makes every parameter trainable
         return (model, report) if wants_report else model
 

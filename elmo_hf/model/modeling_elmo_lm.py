@@ -299,7 +299,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             # One call, in which a word that both directions read is encoded once.
             ids = torch.cat([ids, packing.pack(backward_input_ids)])
             inputs = list(self.elmo.token_encoder(ids).chunk(2))
-        tops, states = self._packed_top_layers(inputs, packing, past_states)
+        tops, states = self._packed_top_layers(inputs, packing, past_states, self.config.dropout)
         return tops, packing, states
 
     def top_layers(
@@ -322,10 +322,10 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         return _unpack(tops, packing, is_reversed), states
 
     def _packed_top_layers(
-        self, inputs: list[Tensor], packing: Packing, past_states: States | None
+        self, inputs: list[Tensor], packing: Packing, past_states: States | None, dropout: float = 0.0
     ) -> tuple[list[Tensor], States]:
-        outputs, states = self.elmo.bilm(inputs, packing, past_states, self.config.dropout)
-        return [F.dropout(top, self.config.dropout, self.training) for top in outputs[-1]], states
+        outputs, states = self.elmo.bilm(inputs, packing, past_states, dropout)
+        return [F.dropout(top, dropout, self.training) for top in outputs[-1]], states
 
     def _check_backward(self, input_ids: Tensor, backward_input_ids: Tensor):
         if not self.config.bidirectional:

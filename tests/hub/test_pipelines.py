@@ -238,7 +238,7 @@ PRETRAINED = "_init_weights post_init train resize_token_embeddings save_pretrai
     [
         (ElmoPipeline, Pipeline, "check_model_type"),
         (ElmoTokenClassificationPipeline, TokenClassificationPipeline, "preprocess postprocess"),
-        (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED + " _finalize_model_loading"),
+        (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED + " from_pretrained"),
         (ElmoTrainer, Trainer, "create_model_card"),
     ],
 )

@@ -1,5 +1,7 @@
 """ElmoForPreTraining: losses and gradients against the plain statement, windows, states, tying, saving."""
 
+import contextlib
+
 import plain_training
 import pytest
 import torch
@@ -8,7 +10,9 @@ from remote import run_python
 from transformers import AutoModelForPreTraining
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
-from elmo_hf.model import language_modeling_elmo as module
+from elmo_hf.kernels import kernels_disabled
+from elmo_hf.kernels import softmax as softmax_kernel
+from elmo_hf.model import modeling_elmo_lm as module
 from elmo_hf.model.modeling_elmo_lm import draw_words
 
 WORDS, ROWS, LENGTH = 11, 3, 5
@@ -69,9 +73,15 @@ def gradients(model):
     return {name: grad.to_dense() if grad.is_sparse else grad for name, grad in found.items()}
 
 
+@pytest.fixture(params=["kernels", "plain functions"])
+def kernels(request):
+    with contextlib.nullcontext() if request.param == "kernels" else kernels_disabled():
+        yield request.param == "kernels"
+
+
 @pytest.mark.parametrize("sampled", [None, 4])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sampled, monkeypatch):
+def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sampled, kernels, monkeypatch):
     model = small(**VARIANTS[variant], num_sampled=sampled)
     config = model.config
     parameters = dict(model.named_parameters())
@@ -106,15 +116,14 @@ def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sam
                     torch.testing.assert_close(carried[layer][1][row, direction], c, atol=1e-6, rtol=0)
 
 
-def test_the_softmax_in_parts_is_the_softmax(monkeypatch):
-    from elmo_hf.model import sampled_softmax_elmo
-
+def test_the_softmax_in_parts_is_the_softmax(kernels, monkeypatch):
     model = small()
     batch = window(model.config, 1)
     whole = model(**batch).loss
     whole.backward()
     expected = gradients(model)
-    monkeypatch.setattr(sampled_softmax_elmo, "LOGITS_AT_ONCE", 2 * WORDS)
+    for owner in (softmax_kernel, module):
+        monkeypatch.setattr(owner, "LOGITS_AT_ONCE", 2 * WORDS)
     parts = model(**batch).loss
     parts.backward()
     torch.testing.assert_close(parts, whole)
@@ -153,7 +162,7 @@ def test_sparse_gradients_name_only_the_rows_that_were_touched():
     transformers.set_seed(1)
     model(**batch).loss.backward()
     dense = gradients(model)
-    model.sparse_gradients = True
+    assert model.use_sparse_gradients() == ["softmax.weight"]
     transformers.set_seed(1)
     model(**batch).loss.backward()
     sparse = model.softmax.weight.grad.coalesce()
@@ -194,15 +203,15 @@ def test_saved_and_loaded_it_is_the_same(variant, tmp_path):
 def test_what_is_wrong_is_said():
     model = small()
     batch = window(model.config, 1)
-    with pytest.raises(ValueError, match="backward_labels belong together"):
+    with pytest.raises(ValueError, match="expected backward_input_ids and backward_labels, both or neither"):
         model(**{**batch, "backward_labels": None})
-    with pytest.raises(ValueError, match="needs backward_input_ids"):
+    with pytest.raises(ValueError, match="Expected backward_input_ids and backward_labels too"):
         model(input_ids=batch["input_ids"], labels=batch["labels"], labels_are_targets=True)
-    with pytest.raises(ValueError, match=r"backward_input_ids has the shape \(3, 4, 6\)"):
+    with pytest.raises(ValueError, match=r"Invalid shape of `backward_input_ids`: \(3, 4, 6\)"):
         model(**{**batch, "backward_input_ids": batch["input_ids"][:, 1:]})
     with pytest.raises(ValueError, match="no backward direction"):
         small(bidirectional=False)(**batch)
-    with pytest.raises(ValueError, match="past_states are of 2 texts"):
+    with pytest.raises(ValueError, match=r"Invalid `past_states` of layer 1: \(2, 2, 6\) .* Expected \(3, 2, 6\)"):
         two = window(model.config, 1)
         states = model(**{key: value[:2] for key, value in two.items()}, use_cache=True).past_states
         model(**batch, past_states=states)
@@ -232,16 +241,16 @@ def test_labels_are_words_or_none(wrong, sampled):
     model = small(num_sampled=sampled)
     batch = window(model.config, 1)
     batch["backward_labels"][1, 2] = wrong
-    with pytest.raises(ValueError, match=f"labels hold {wrong}; accepted are lines of the vocabulary from 0 to 10"):
+    with pytest.raises(ValueError, match=f"Invalid label in `labels`: {wrong}. Expected 0 to 10"):
         model(**batch)
     batch["backward_labels"][1, 2] = -100
     assert model(**batch).loss > 0
     mask = torch.ones_like(batch["labels"])
     mask[1, 2], batch["backward_labels"][1, 2] = 0, wrong  # what stands in padding does not matter
     assert model(**batch, attention_mask=mask).loss > 0
-    with pytest.raises(ValueError, match="accepted is one word per token"):
+    with pytest.raises(ValueError, match="Invalid shape of `labels`: .* Expected one word per token"):
         model(**{**batch, "labels": batch["labels"][:, :2]})
-    with pytest.raises(TypeError, match="labels has the type torch.float32"):
+    with pytest.raises(TypeError, match="Invalid type of `labels`: torch.float32"):
         model(**{**batch, "labels": batch["labels"].float()})
 
 
@@ -259,11 +268,9 @@ def test_labels_of_narrow_types_are_the_same_words(dtype, sampled):
 
 
 @pytest.mark.parametrize("num_sampled", [None, 4])
-@pytest.mark.parametrize("engine", ["packed", "reference"])
-def test_it_trains_under_autocast(engine, num_sampled):
-    """The packed engine computes as ever; the plain loop gives the softmax rows in fewer bits."""
+def test_it_trains_under_autocast(kernels, num_sampled):
+    """Highways, and without kernels the LSTM and the softmax, then compute in fewer bits."""
     model = small(num_sampled=num_sampled).float()
-    model.set_engine(engine)
     batch, losses, gradients = window(model.config, 1), [], []
     for enabled in (False, True):
         model.zero_grad()
@@ -273,8 +280,7 @@ def test_it_trains_under_autocast(engine, num_sampled):
         loss.backward()
         losses.append(loss.item())
         gradients.append(model.softmax.bias.grad)
-    assert losses[1] == pytest.approx(losses[0], rel=0 if engine == "packed" else 0.02)
-    assert (losses[0] == losses[1]) == (engine == "packed")
+    assert losses[1] == pytest.approx(losses[0], rel=0.0 if kernels else 0.02)
     assert torch.allclose(*gradients, atol=0.02)
 
 

@@ -177,16 +177,13 @@ def test_states_of_another_batch_size_are_refused_with_a_sentence(small_model):
     rows = random_ids(torch.Generator().manual_seed(0), 3)
     states = run(small_model, [rows, rows]).past_states
     with pytest.raises(
-        ValueError, match="Invalid `past_states`: 2 texts. Expected 3, as in this batch: a state belongs to the text"
+        ValueError, match=r"Invalid `past_states` of layer 1: \(2, 2, 8\) .* Expected \(3, 2, 8\) .* resize_states"
     ):
         run(small_model, [rows] * 3, past_states=states)
-    with pytest.raises(ValueError, match="Invalid `past_states`: 1 layers. Expected 2, as this model has"):
+    with pytest.raises(ValueError, match="Invalid `past_states`: 1 layers. Expected 2"):
         run(small_model, [rows] * 2, past_states=states[:1])
     wrong = tuple((h, c[..., :-1]) for h, c in states)
-    with pytest.raises(
-        ValueError,
-        match=r"Invalid `past_states` of layer 1: shapes \(2, 2, 8\) and \(2, 2, 11\). Expected \(2, 2, 8\)",
-    ):
+    with pytest.raises(ValueError, match=r"Invalid `past_states` of layer 1: \(2, 2, 11\) .* Expected \(2, 2, 12\)"):
         run(small_model, [rows] * 2, past_states=wrong)
 
 
@@ -316,7 +313,7 @@ def test_copy_and_pickle(small_model):
         (
             {"input_ids": torch.ones(2, 3, 50, dtype=torch.long), "attention_mask": torch.ones(2, 4)},
             ValueError,
-            r"Invalid shape of `attention_mask`: \(2, 4\). Expected one value per token, \(2, 3\)",
+            r"Invalid shape of `attention_mask`: \(2, 4\). Expected a value per token, \(2, 3\)",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from small_texts import write_text
 
 from elmo_hf.atomic_files import MANIFEST
+from elmo_hf.kernels import kernels_disabled
 from elmo_hf.pretraining import Settings, newest_checkpoint, pretrain
 from elmo_hf.pretraining.run_folder import RunFolder
 
@@ -173,7 +174,7 @@ def test_it_goes_on_from_the_checkpoint_before_a_damaged_one(again, uninterrupte
     assert all(torch.equal(expected[name], made[name]) for name in expected)
 
 
-def test_another_run_is_refused(text, again, monkeypatch):
+def test_another_run_is_refused(text, again):
     run, folder = again
     kept = folder.with_name("run.run")
     before = everything(folder)
@@ -191,9 +192,8 @@ def test_another_run_is_refused(text, again, monkeypatch):
     assert "schedule 'constant', and this is 'linear'" in refused(schedule="linear")
     assert "warmup_steps 0, and this is 3" in refused(warmup_steps=3)
     assert "max_grad_norm 10.0, and this is 1" in refused(max_grad_norm=1)
-    assert "--bf16 changes nothing in the packed engine" in refused(bf16=True)
-    with monkeypatch.context() as patched:
-        patched.setenv("ELMO_HF_ENGINE", "reference")
+    assert "Invalid use of --bf16" in refused(bf16=True)
+    with kernels_disabled():
         assert "bf16 False, and this is True" in refused(bf16=True)
     assert "vocabulary is another one" in refused(max_size=10)
     (text / "other.txt").write_text("one more line of text")

@@ -240,6 +240,105 @@ static void step(const Layer *layer, int rows, const float *gates, size_t panel,
         }
 }
 
+/* Products by a weight as torch stores it, for few rows: dot products along its rows, which need no other order. */
+#if LANES == 16
+#define EVENS 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODDS 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#elif LANES == 8
+#define EVENS 0, 2, 4, 6, 8, 10, 12, 14
+#define ODDS 1, 3, 5, 7, 9, 11, 13, 15
+#else
+#define EVENS 0, 2, 4, 6
+#define ODDS 1, 3, 5, 7
+#endif
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (ints){__VA_ARGS__})
+#endif
+
+/* The sum of each of LANES vectors. */
+INLINE vec sums_of(vec x[LANES]) {
+    for (int count = LANES; count > 1; count /= 2)
+        for (int k = 0; k < count / 2; k++)
+            x[k] = SHUFFLE(x[2 * k], x[2 * k + 1], EVENS) + SHUFFLE(x[2 * k], x[2 * k + 1], ODDS);
+    return x[0];
+}
+
+/* The products of `texts` rows of x with LANES / texts rows of a weight, text by text. Depth is a multiple of LANES. */
+INLINE vec dot_products(const int texts, const float *x, size_t x_stride, const float *weight, size_t stride,
+                        int depth) {
+    const int rows = LANES / texts;
+    vec sums[LANES] = {{0}};
+    for (int k = 0; k < depth; k += LANES)
+        for (int r = 0; r < rows; r++) {
+            vec w = load(weight + r * stride + k);
+            for (int t = 0; t < texts; t++) sums[t * rows + r] += w * load(x + t * x_stride + k);
+        }
+    return sums_of(sums);
+}
+
+INLINE void linear_rows(const int texts, int depth, int first, int last, int width, const float *x,
+                        const float *weight, const float *bias, float *y) {
+    const int rows = LANES / texts;
+    for (int at = first; at < last; at += rows) {
+        const int start = at + rows <= last ? at : last - rows; /* the last block may overlap the one before it */
+        float sums[LANES];
+        store(sums, dot_products(texts, x, depth, weight + (size_t)start * depth, depth, depth));
+        for (int t = 0; t < texts; t++)
+            for (int r = 0; r < rows; r++)
+                y[(size_t)t * width + start + r] = sums[t * rows + r] + (bias ? bias[start + r] : 0.0f);
+    }
+}
+
+/* Outputs first to last of y (n, width) = x (n, depth) times the rows of a weight (width, depth), plus the bias.
+   Depth is a multiple of LANES, and last - first at least LANES. */
+EXPORT void elmo_linear(int n, int depth, int first, int last, int width, const float *x, const float *weight,
+                        const float *bias, float *y) {
+    const int block = 64; /* outputs whose weights stay in a near cache for all rows */
+    for (int begin = first; begin < last; begin += block) {
+        int end = begin + block <= last ? begin + block : last;
+        int start = end - begin < LANES ? end - LANES : begin;
+        int row = 0;
+#if LANES >= 16
+        for (; row + 4 <= n; row += 4)
+            linear_rows(4, depth, start, end, width, x + (size_t)row * depth, weight, bias, y + (size_t)row * width);
+#endif
+        for (; row + 2 <= n; row += 2)
+            linear_rows(2, depth, start, end, width, x + (size_t)row * depth, weight, bias, y + (size_t)row * width);
+        for (; row < n; row++)
+            linear_rows(1, depth, start, end, width, x + (size_t)row * depth, weight, bias, y + (size_t)row * width);
+    }
+}
+
+/* As elmo_layer, for few texts and weights as torch stores them: of_state (4H, P), of_cell (P, H). The input's share
+   of the gates (N, 4H) is computed before, with the bias. P and H are multiples of LANES. m: room for H. */
+EXPORT void elmo_layer_plain(int projection, int cell, const float *gates, const float *of_state, const float *of_cell,
+                             float cell_clip, float projection_clip, int steps, const int32_t *sizes, float *h,
+                             float *c, float *y, float *m) {
+    const size_t size = projection, all = cell;
+    for (int t = 0; t < steps; t++)
+        for (int row = 0; row < sizes[t]; row++, gates += 4 * all, y += size) {
+            float *state = h + row * size, *cells = c + row * all;
+            for (int unit = 0; unit < cell; unit += LANES) {
+                vec sums[4];
+                for (int g = 0; g < 4; g++)
+                    sums[g] = load(gates + g * all + unit) +
+                              dot_products(1, state, 0, of_state + (g * all + unit) * size, size, projection);
+                vec new = sigmoid(sums[2]) * load(cells + unit) + sigmoid_tangent(sums[0], sums[1]);
+                if (cell_clip >= 0) new = clipped(new, cell_clip);
+                store(cells + unit, new);
+                store(m + unit, sigmoid_tangent(sums[3], new));
+            }
+            if (!of_cell) memcpy(state, m, size * sizeof(float));
+            for (int first = 0; of_cell && first < projection; first += LANES) {
+                vec output = dot_products(1, m, 0, of_cell + first * all, all, cell);
+                store(state + first, projection_clip >= 0 ? clipped(output, projection_clip) : output);
+            }
+            memcpy(y, state, size * sizeof(float));
+        }
+}
+
 EXPORT int elmo_lanes(void) { return LANES; }
 
 /* A hash of bytes that depends on the place of each: weights that were prepared for this file are used only as long as
