@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .linear import multiply, plain_gradients, training_product, weight_gradient
 from .onednn import in_few_shapes
+from .prepared import prepared
 
 # Windows of one product: its result, 4 MB in float32 at 2048 filters, should stay in the cache.
 WINDOWS_AT_ONCE = 512
@@ -45,12 +46,14 @@ def character_features(
     sorted_rows = rows[order]
     windows = Windows(sorted_rows[:short], lengths[:short], width)
     with torch.autocast(rows.device.type, enabled=False):
-        bias, weight = torch.cat(biases), _join_filters(weights, width)
+        bias = torch.cat(biases)
         if needs_gradients(tensors):
-            x = _StrongestWindows.apply(windows, embedding, weight)
+            x = _StrongestWindows.apply(windows, embedding, _join_filters(weights, width))
         else:
             with torch.no_grad():
-                x = strongest_windows(windows, embedding, partial(multiply, weight=weight))
+                join = partial(_join_filters, weights, width)
+                product = prepared("filters", weights, lambda: training_product(join()))
+                x = strongest_windows(windows, embedding, product)
         x = x + bias
         x = torch.relu(x) if activation == "relu" else torch.tanh(x)
         if short < len(rows):

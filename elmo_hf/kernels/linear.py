@@ -13,6 +13,7 @@ from .onednn import in_few_shapes
 from .prepared import prepared
 
 SMALL = 2**20  # numbers of a weight
+FEW_ROWS = 32
 
 
 class PlainProduct:
@@ -159,8 +160,8 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
         if is_quantized(weight) or not onednn.supports("cpu", weight.dtype):
             return NotImplemented
         return _TrainedLinear.apply(plain, x, weight, bias)
-    if not is_quantized(weight):
-        # Packing would save no more than the hash of the weight costs that says whether it may still be used.
+    if not is_quantized(weight) and (len(x) > FEW_ROWS or library() is None):
+        # For many rows, packing saves no more than hashing the weight costs.
         if not _prefers_onednn(weight):
             return NotImplemented
         with torch.no_grad():
