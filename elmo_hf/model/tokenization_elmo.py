@@ -24,7 +24,7 @@ from .configuration_elmo import (
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
 )
-from .splitting_elmo import SPLITTINGS, PieceCache, get_splitting, panics_as_errors, replace_surrogates
+from .splitting_elmo import SPLITTINGS, get_splitting, panics_as_errors, replace_surrogates, split_words
 
 PAD, BOS, EOS, UNK = "<PAD>", "<S>", "</S>", "<UNK>"
 # The vocabulary of the Rust tokenizer. All words are <UNK> there, because their ids come from their characters.
@@ -265,7 +265,7 @@ class ElmoTokenizer(TokenizersBackend):
         self._vector_lines = {word: line for line, word in enumerate(self.vector_words or ())}
         self.dictionary = ElmoDictionary.read(dictionary) if isinstance(dictionary, (str, os.PathLike)) else dictionary
         self._backends: dict[tuple, Tokenizer] = {}
-        self._cache: PieceCache = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
         backend = _rust_tokenizer() if tokenizer_file is None else Tokenizer.from_file(os.fspath(tokenizer_file))
         backend.pre_tokenizer = get_splitting(splitting).pre_tokenizer()
@@ -329,10 +329,17 @@ class ElmoTokenizer(TokenizersBackend):
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """Splits each text into words."""
-        splitting = SPLITTINGS[self.splitting]
-        if splitting.letters is not None:
-            texts = [text.translate(splitting.letters) for text in texts]
-        return splitting.split(texts, self._tokenizer.pre_tokenizer, self._cache)
+        letters = SPLITTINGS[self.splitting].letters
+        if letters is not None:
+            texts = [text.translate(letters) for text in texts]
+        arguments = (texts, self._tokenizer.pre_tokenizer, self.splitting, self._cache)
+        try:
+            from elmo_hf.kernels import KERNELS
+        except ImportError:
+            return split_words(*arguments)
+        kernel = KERNELS.get("split_words")
+        words = NotImplemented if kernel is None else kernel(split_words, *arguments)
+        return split_words(*arguments) if words is NotImplemented else words
 
     def _encode_plus(
         self,
@@ -668,7 +675,7 @@ def _encode_batch(
 
 
 def _tokens_of_encoding(
-    encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, str] | None
+    encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, int] | None
 ) -> list[str | None]:
     """Finds the token at each position of an Encoding in its text or pair of texts; None is padding."""
     marks = (None, BOS, EOS)
