@@ -126,7 +126,7 @@ class ElmoConfig(PreTrainedConfig):
         _check_json(self.head)
         for name, dtype in (("dtype", self.dtype), ("torch_dtype", kwargs.get("torch_dtype"))):
             is_float = dtype is None or str(dtype).removeprefix("torch.") in FLOAT_DTYPES
-            _check(is_float, name, dtype, ", ".join(FLOAT_DTYPES))
+            check(is_float, name, dtype, ", ".join(FLOAT_DTYPES))
         # Other entries of the auto_map stay; those of this package are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
         saved_pipelines = kwargs.get("custom_pipelines")
@@ -228,35 +228,35 @@ class ElmoConfig(PreTrainedConfig):
     def validate_architecture(self):
         """Checks the fields, also against each other; each message names a field, its value and what is expected."""
         for name in ("character_embedding_dim", "projection_size", "cell_size", "num_hidden_layers"):
-            _check(getattr(self, name) >= 1, name, getattr(self, name), "an integer of at least 1")
+            check(getattr(self, name) >= 1, name, getattr(self, name), "an integer of at least 1")
         for name in ("num_highway_layers", "vocab_size"):
-            _check(getattr(self, name) >= 0, name, getattr(self, name), "an integer of at least 0")
+            check(getattr(self, name) >= 0, name, getattr(self, name), "an integer of at least 0")
         for name in ("num_hidden_layers", "num_highway_layers"):
             # A damaged file must not build modules until the memory is full.
-            _check(getattr(self, name) <= MAX_LAYERS, name, getattr(self, name), f"at most {MAX_LAYERS:,}")
+            check(getattr(self, name) <= MAX_LAYERS, name, getattr(self, name), f"at most {MAX_LAYERS:,}")
         for name in ("cell_clip", "projection_clip"):
             clip = getattr(self, name)
-            _check(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
+            check(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
         for name in ("dropout", "mix_dropout"):
-            _check(0 <= getattr(self, name) < 1, name, getattr(self, name), "a probability from 0 to below 1")
-        _check(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
+            check(0 <= getattr(self, name) < 1, name, getattr(self, name), "a probability from 0 to below 1")
+        check(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
         expected = f"at least `projection_size` ({self.projection_size}), because a projection only reduces the size"
-        _check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
+        check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
         if self.word_input:
-            _check(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 with `word_input=True`")
+            check(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 with `word_input=True`")
         else:
             self._validate_characters()
         check_mix(self.mix, self.num_hidden_layers + 1)
         if isinstance(self.freeze_bilm, list):
             expected = f"True, False, None, or a list of parts out of {', '.join(self.bilm_parts)}"
             is_valid = all(part in self.bilm_parts for part in self.freeze_bilm)
-            _check(is_valid, "freeze_bilm", self.freeze_bilm, expected)
+            check(is_valid, "freeze_bilm", self.freeze_bilm, expected)
         shared, sampled = self.share_embedding_softmax, self.num_sampled
-        _check(not shared or self.word_input, "share_embedding_softmax", shared, "False with `word_input=False`")
+        check(not shared or self.word_input, "share_embedding_softmax", shared, "False with `word_input=False`")
         # A model without a vocabulary cannot say how many negative samples are too many.
         is_valid = sampled is None or (sampled >= 1 and (not self.vocab_size or sampled < self.vocab_size))
         expected = f"None, or an integer from 1 to below `vocab_size` ({self.vocab_size})"
-        _check(is_valid, "num_sampled", sampled, expected)
+        check(is_valid, "num_sampled", sampled, expected)
 
     def _validate_characters(self):
         character_ids = 262
@@ -268,22 +268,28 @@ class ElmoConfig(PreTrainedConfig):
                 and (sizes["characters"] or sizes["words"])
                 and bool(sizes["words"]) == bool(sizes["word_dim"])
             )
-            _check(is_valid, "dictionary", sizes, "the numbers `characters`, `words` and `word_dim`, not all 0")
+            check(is_valid, "dictionary", sizes, "the numbers `characters`, `words` and `word_dim`, not all 0")
             if not sizes["characters"]:
                 return
             character_ids = sizes["characters"] + 1
         size = self.character_vocab_size
-        _check(size == character_ids, "character_vocab_size", size, str(character_ids))
+        check(size == character_ids, "character_vocab_size", size, str(character_ids))
         filters = self.character_cnn_filters
         pairs = [pair for pair in filters if isinstance(pair, list) and len(pair) == 2]
         are_integers = all(isinstance(size, int) and size >= 1 for pair in pairs for size in pair)
         is_valid = filters and len(pairs) == len(filters) and are_integers
         expected = "a list of pairs [width, number] of integers of at least 1"
-        _check(is_valid, "character_cnn_filters", filters, expected)
+        check(is_valid, "character_cnn_filters", filters, expected)
         widest = max(width for width, _ in filters)
         expected = f"at least 3 (begin mark, one byte, end mark) and the width of the widest filter ({widest})"
         length = self.max_characters_per_token
-        _check(length >= max(3, widest), "max_characters_per_token", length, expected)
+        check(length >= max(3, widest), "max_characters_per_token", length, expected)
+
+
+def check(is_valid: Any, name: str, value: Any, expected: str):
+    """Raises unless a field or argument is valid."""
+    if not is_valid:
+        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
 
 
 def check_local_path(name: Any):
@@ -305,7 +311,7 @@ def check_mix(mix: Any, num_layers: int):
         is_valid = isinstance(mix, int) and not isinstance(mix, bool) and 0 <= mix <= last
     names = ", ".join(map(repr, MIX_NAMES))
     expected = f"{names}, a layer's number from 0 to {last}, or {num_layers} fixed weights, not all 0"
-    _check(is_valid, "mix", mix, expected)
+    check(is_valid, "mix", mix, expected)
 
 
 def foreign_pipelines(custom_pipelines: dict | None) -> dict:
@@ -345,12 +351,7 @@ def _check_json(head: Any):
         is_json = json.loads(json.dumps(head)) == head
     except (TypeError, ValueError):
         is_json = False
-    _check(is_json, "head", head, "the name of a head, or a dictionary of its type and settings that JSON can hold")
-
-
-def _check(is_valid: Any, name: str, value: Any, expected: str):
-    if not is_valid:
-        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
+    check(is_json, "head", head, "the name of a head, or a dictionary of its type and settings that JSON can hold")
 
 
 ElmoConfig.register_for_auto_class()

@@ -41,7 +41,7 @@ def panics_as_errors() -> Iterator[None]:
 
 def replace_surrogates(text: str) -> str:
     """Replaces lone surrogates by U+FFFD; the length of the text stays the same."""
-    return LONE_SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _moses_english_pattern() -> str:

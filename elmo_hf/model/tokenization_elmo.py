@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from .configuration_elmo import (
     END_OF_SENTENCE_BYTE,
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
+    check,
 )
 from .splitting_elmo import SPLITTINGS, get_splitting, panics_as_errors, replace_surrogates, split_words
 
@@ -116,7 +117,7 @@ class ElmoDictionary:
                 f"Invalid dictionary: {', '.join(missing) or 'every entry'} missing. Expected characters with "
                 f"{FIRST}, {LAST}, {BEGIN}, {END}, {UNKNOWN} and {FILLING}, and words with {UNKNOWN}."
             )
-        self._names: dict[int, str] | None = None
+        self._names = {number: name for name, number in (self.characters or self.words).items()}
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "ElmoDictionary":
@@ -161,8 +162,6 @@ class ElmoDictionary:
         ids = [int(number) - 1 for number in row]
         if ids[0] < 0:
             return PAD
-        if self._names is None:
-            self._names = {number: name for name, number in (self.characters or self.words).items()}
         if not self.characters:
             name = self._names.get(ids[0], UNKNOWN)
             return {BEGIN: BOS, END: EOS}.get(name, name)
@@ -187,7 +186,7 @@ class ElmoBatchEncoding(BatchEncoding):
 
     @cached_property
     def _encodings(self) -> list[Encoding]:
-        return self._encode()
+        return [encoding for _, encoding in self._encode()]
 
     def tokens(self, batch_index: int = 0) -> list[str]:
         """Returns the tokens of a text, `<PAD>` at padded positions."""
@@ -241,16 +240,13 @@ class ElmoTokenizer(TokenizersBackend):
         tokenizer_file: str | None = None,
         **kwargs: Any,
     ):
-        if word_truncation not in TRUNCATIONS:
-            expected = " or ".join(map(repr, TRUNCATIONS))
-            raise ValueError(f"Invalid `word_truncation`: {word_truncation!r}. Expected {expected}.")
-        if type(max_characters_per_token) is not int or not 3 <= max_characters_per_token <= MAX_CHARACTERS:
-            raise ValueError(
-                f"Invalid `max_characters_per_token`: {max_characters_per_token!r}. Expected an integer from 3 (begin "
-                f"mark, one byte, end mark) to {MAX_CHARACTERS:,}."
-            )
-        if word_input and word_vocabulary is None:
-            raise ValueError("Invalid `word_vocabulary`: None. Expected the words for `word_input=True`.")
+        truncations = " or ".join(map(repr, TRUNCATIONS))
+        check(word_truncation in TRUNCATIONS, "word_truncation", word_truncation, truncations)
+        is_valid = type(max_characters_per_token) is int and 3 <= max_characters_per_token <= MAX_CHARACTERS
+        expected = f"an integer from 3 (begin mark, one byte, end mark) to {MAX_CHARACTERS:,}"
+        check(is_valid, "max_characters_per_token", max_characters_per_token, expected)
+        has_words = word_vocabulary is not None or not word_input
+        check(has_words, "word_vocabulary", word_vocabulary, "the words for `word_input=True`")
         self.splitting = splitting
         self.word_truncation = word_truncation
         self.max_characters_per_token = max_characters_per_token
@@ -272,8 +268,8 @@ class ElmoTokenizer(TokenizersBackend):
         for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
             kwargs.setdefault(name, token)
         length = kwargs.setdefault("model_max_length", MODEL_MAX_LENGTH)
-        if length is not None and (isinstance(length, bool) or not isinstance(length, (int, float)) or length < 1):
-            raise ValueError(f"Invalid `model_max_length`: {length!r}. Expected a number of words from 1, or None.")
+        is_valid = length is None or (type(length) in (int, float) and length >= 1)
+        check(is_valid, "model_max_length", length, "a number of words from 1, or None")
         super().__init__(
             tokenizer_object=backend,
             splitting=splitting,
@@ -288,9 +284,9 @@ class ElmoTokenizer(TokenizersBackend):
         """Loads a tokenizer as in transformers; errors name damaged files."""
         try:
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        except (OSError, ValueError, ImportError):
-            raise
-        except Exception as error:  # Rust raises Exception itself
+        except Exception as error:
+            if type(error) is not Exception:  # Rust raises Exception itself
+                raise
             raise ValueError(
                 f"Invalid tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}: {error}."
             ) from error
@@ -377,13 +373,18 @@ class ElmoTokenizer(TokenizersBackend):
         if return_token_type_ids is None:
             return_token_type_ids = "token_type_ids" in self.model_input_names
 
-        def encode() -> list[Encoding]:
+        @cache
+        def encode() -> list[tuple[int, Encoding]]:
+            """Computes Rust's Encodings, each with the number of its text."""
             backend = self._backend(is_split_into_words, split_special_tokens, padding, truncation)
-            return _encode_batch(backend, columns, is_split_into_words, add_special_tokens)
+            encodings = enumerate(_encode_batch(backend, columns, is_split_into_words, add_special_tokens))
+            if not return_overflowing_tokens:
+                return list(encodings)
+            return [(number, part) for number, encoding in encodings for part in (encoding, *encoding.overflowing)]
 
         # Splitting is faster without Rust's Encodings. Only these outputs, and added tokens in raw text, need them.
         needs_encodings = return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping
-        rows = encodings = None
+        rows = None
         if not needs_encodings and (is_split_into_words or len(self) == len(RUST_VOCABULARY)):
             begin, end = ([BOS], [EOS]) if add_special_tokens else ([], [])
             words = columns if is_split_into_words else [self.split(column) for column in columns]
@@ -393,46 +394,36 @@ class ElmoTokenizer(TokenizersBackend):
             if truncation is not None and max_length is not None and max(map(len, rows), default=0) > max_length:
                 rows = None
         if rows is None:
-            encodings = encode()
-            samples = list(range(len(encodings)))
-            if return_overflowing_tokens:
-                samples = [i for i in samples for _ in range(1 + len(encodings[i].overflowing))]
-                encodings = [part for encoding in encodings for part in (encoding, *encoding.overflowing)]
             letters = None if is_split_into_words else SPLITTINGS[self.splitting].letters
             rows = [
-                _tokens_of_encoding(encoding, [column[i] for column in columns], is_split_into_words, letters)
-                for encoding, i in zip(encodings, samples, strict=True)
+                _tokens_of_encoding(encoding, [column[number] for column in columns], is_split_into_words, letters)
+                for number, encoding in encode()
             ]
 
         data, vocabulary, numbers = self._arrays(rows, padding, return_tensors, return_lm_labels)
         if return_attention_mask is False:
             del data["attention_mask"]
         if return_token_type_ids:
-            data["token_type_ids"] = [np.zeros_like(row) for row in numbers]
-            if len(columns) == 2:
-                encodings = encode() if encodings is None else encodings
-                data["token_type_ids"] = [np.array(encoding.type_ids) for encoding in encodings]
+            data["token_type_ids"] = [np.array(encoding.type_ids, dtype=np.int64) for _, encoding in encode()]
         if return_special_tokens_mask:
-            data["special_tokens_mask"] = [encoding.special_tokens_mask for encoding in encodings]
+            data["special_tokens_mask"] = [encoding.special_tokens_mask for _, encoding in encode()]
         if return_offsets_mapping:
             # Rust drops empty words, which are therefore encoded as a letter.
             data["offset_mapping"] = [
                 [(0, 0) if token == "" else span for token, span in zip(row, encoding.offsets, strict=True)]
-                for row, encoding in zip(rows, encodings, strict=True)
+                for row, (_, encoding) in zip(rows, encode(), strict=True)
             ]
         if return_length:
             data["length"] = [len(row) for row in numbers]
         if return_overflowing_tokens:
-            data["overflow_to_sample_mapping"] = samples
+            data["overflow_to_sample_mapping"] = [number for number, _ in encode()]
         self._eventual_warn_about_too_long_sequence(max(rows, key=len, default=[]), max_length, verbose)
         data = _convert_arrays(data, return_tensors)
         if return_tensors is None and not is_batch and not return_overflowing_tokens:
             data = {key: value[0] for key, value in data.items()}
-        settings = {"tensor_type": return_tensors, "n_sequences": len(columns)}
-        batch = ElmoBatchEncoding(data, encode, vocabulary, numbers, **settings)
-        if encodings is not None:
-            batch._encodings = encodings
-        return batch
+        return ElmoBatchEncoding(
+            data, encode, vocabulary, numbers, tensor_type=return_tensors, n_sequences=len(columns)
+        )
 
     def _arrays(
         self, rows: list[list[str | None]], padding: tuple | None, return_tensors: Any, return_lm_labels: bool
@@ -583,10 +574,6 @@ class ElmoTokenizer(TokenizersBackend):
             return PAD if ids == 0 else self.word_vocabulary[ids - 1]
         return word_of_row(ids) if self.dictionary is None else self.dictionary.word_of(ids)
 
-    def convert_tokens_to_string(self, tokens: list[str]) -> str:
-        """Joins words with spaces."""
-        return " ".join(tokens)
-
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str | list[str]:
         """Decodes rows (T, C) to a text, or a batch of them to a list of texts, without padding."""
         ids = to_py_obj(token_ids)
@@ -604,18 +591,16 @@ class ElmoTokenizer(TokenizersBackend):
         words = self._words if self._vocabulary_file is None else self._vocabulary_file
         files = {"vector_words": self.vector_words, "dictionary": self.dictionary, "word_vocabulary": words}
         for name, content in files.items():
-            if content is None:
-                continue
             prefix = f"{filename_prefix}-" if filename_prefix else ""
             path = os.path.join(save_directory, prefix + self.vocab_files_names[name])
-            if name == "dictionary":
+            if isinstance(content, ElmoDictionary):
                 content.write(path)
             elif isinstance(content, list):
                 with open(path, "w", encoding="utf-8") as file:
                     file.writelines(f"{word}\n" for word in content)
-            elif os.path.abspath(path) != os.path.abspath(content):
+            elif content is not None and os.path.abspath(path) != os.path.abspath(content):
                 shutil.copyfile(content, path)
-            file_names = (*file_names, path)
+            file_names += () if content is None else (path,)
         return file_names
 
     def __getstate__(self) -> dict[str, Any]:
@@ -663,10 +648,7 @@ def _encode_batch(
     """Computes Rust's Encodings of texts, or of pairs of them."""
     # Rust does not read lone surrogates, and drops empty words.
     if is_split_into_words:
-        columns = [
-            [[(word if word.isascii() else replace_surrogates(word)) or "\ufffd" for word in text] for text in column]
-            for column in columns
-        ]
+        columns = [[[replace_surrogates(word) or "\ufffd" for word in text] for text in column] for column in columns]
     else:
         columns = [list(map(replace_surrogates, column)) for column in columns]
     inputs = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
@@ -678,19 +660,17 @@ def _tokens_of_encoding(
     encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, int] | None
 ) -> list[str | None]:
     """Finds the token at each position of an Encoding in its text or pair of texts; None is padding."""
-    marks = (None, BOS, EOS)
+    tokens: list[str | None] = []
     positions = zip(encoding.ids, encoding.word_ids, encoding.sequence_ids, encoding.offsets, strict=True)
-    if is_split_into_words:
-        return [marks[number] if word is None else texts[sequence][word] for number, word, sequence, _ in positions]
-    tokens = [
-        marks[number] if word is None else texts[sequence][begin:end]
-        for number, word, sequence, (begin, end) in positions
-    ]
-    if letters is None:
-        return tokens
-    words = zip(tokens, encoding.ids, strict=True)
-    # Added tokens, which are not <UNK>, are spelled as they were added.
-    return [token.translate(letters) if number == RUST_VOCABULARY[UNK] else token for token, number in words]
+    for number, word, sequence, (begin, end) in positions:
+        if word is None:
+            tokens.append((None, BOS, EOS)[number])
+            continue
+        token = texts[sequence][word] if is_split_into_words else texts[sequence][begin:end]
+        # Added tokens, which are not <UNK>, are spelled as they were added.
+        is_spelled = letters is None or number != RUST_VOCABULARY[UNK]
+        tokens.append(token if is_spelled else token.translate(letters))
+    return tokens
 
 
 def _pad_rows(
