@@ -251,13 +251,10 @@ class ElmoTokenizer(TokenizersBackend):
         self.word_truncation = word_truncation
         self.max_characters_per_token = max_characters_per_token
         self.word_input = word_input
-        is_file = isinstance(word_vocabulary, (str, os.PathLike))
-        self._vocabulary_file = os.fspath(word_vocabulary) if is_file else None
-        self._words = None if is_file or word_vocabulary is None else list(word_vocabulary)
-        self._word_lines: dict[str, int] | None = None
-        if isinstance(vector_words, (str, os.PathLike)):
-            vector_words = read_word_vocabulary(vector_words)
-        self.vector_words = None if vector_words is None else list(vector_words)
+        self._depth = 1 if word_input else 2  # of the ids of one text
+        self._vocabulary = _path_or_list(word_vocabulary)
+        vector_words = _path_or_list(vector_words)
+        self.vector_words = read_word_vocabulary(vector_words) if isinstance(vector_words, str) else vector_words
         self._vector_lines = {word: line for line, word in enumerate(self.vector_words or ())}
         self.dictionary = ElmoDictionary.read(dictionary) if isinstance(dictionary, (str, os.PathLike)) else dictionary
         self._backends: dict[tuple, Tokenizer] = {}
@@ -298,28 +295,23 @@ class ElmoTokenizer(TokenizersBackend):
 
     # The words of the language model
 
-    @property
+    @cached_property
     def word_vocabulary(self) -> list[str] | None:
         """The words in the order of the softmax's rows, or None."""
-        if self._words is None and self._vocabulary_file is not None:
-            self._words = read_word_vocabulary(self._vocabulary_file)
-        return self._words
+        return read_word_vocabulary(self._vocabulary) if isinstance(self._vocabulary, str) else self._vocabulary
 
-    @property
+    @cached_property
     def word_lines(self) -> dict[str, int]:
         """The line of each word of the vocabulary, from 0."""
-        if self._word_lines is None:
-            if self.word_vocabulary is None:
-                raise ValueError("This tokenizer has no `word_vocabulary`. Expected a file or a list of words.")
-            self._word_lines = {word: line for line, word in enumerate(self.word_vocabulary)}
-            missing = [token for token in (BOS, EOS, UNK) if token not in self._word_lines]
-            if missing:
-                source = self._vocabulary_file or "(a list of words)"
-                raise ValueError(
-                    f"Invalid vocabulary {source}: {', '.join(missing)} missing. Expected {BOS}, {EOS} and {UNK} "
-                    "among the words of a language model."
-                )
-        return self._word_lines
+        if self.word_vocabulary is None:
+            raise ValueError("This tokenizer has no `word_vocabulary`. Expected a file or a list of words.")
+        lines = {word: line for line, word in enumerate(self.word_vocabulary)}
+        missing = ", ".join(token for token in (BOS, EOS, UNK) if token not in lines)
+        if missing:
+            source = self._vocabulary if isinstance(self._vocabulary, str) else "(a list of words)"
+            expected = f"{BOS}, {EOS} and {UNK} among the words of a language model"
+            raise ValueError(f"Invalid vocabulary {source}: {missing} missing. Expected {expected}.")
+        return lines
 
     # Text to ids
 
@@ -418,9 +410,7 @@ class ElmoTokenizer(TokenizersBackend):
         if return_overflowing_tokens:
             data["overflow_to_sample_mapping"] = [number for number, _ in encode()]
         self._eventual_warn_about_too_long_sequence(max(rows, key=len, default=[]), max_length, verbose)
-        data = _convert_arrays(data, return_tensors)
-        if return_tensors is None and not is_batch and not return_overflowing_tokens:
-            data = {key: value[0] for key, value in data.items()}
+        data = _convert_arrays(data, return_tensors, is_batch or return_overflowing_tokens)
         return ElmoBatchEncoding(
             data, encode, vocabulary, numbers, tensor_type=return_tensors, n_sequences=len(columns)
         )
@@ -525,14 +515,10 @@ class ElmoTokenizer(TokenizersBackend):
         if "input_ids" not in encoded_inputs:
             names = ", ".join(map(repr, encoded_inputs)) or "nothing"
             raise ValueError(f"Invalid `encoded_inputs`: {names}. Expected 'input_ids' among them.")
-        data, is_batch = dict(encoded_inputs), _is_batch(encoded_inputs["input_ids"], self.word_input)
-        if return_tensors is None:
-            first = data["input_ids"]
-            while isinstance(first, (list, tuple)) and first:
-                first = first[0]
-            return_tensors = {torch.Tensor: "pt", np.ndarray: "np"}.get(type(first))
-        if not is_batch:
-            data = {key: [value] for key, value in data.items()}
+        depth, first = _innermost(encoded_inputs["input_ids"])
+        is_batch = depth > self._depth
+        return_tensors = return_tensors or {torch.Tensor: "pt", np.ndarray: "np"}.get(type(first))
+        data = {key: value if is_batch else [value] for key, value in encoded_inputs.items()}
         # Rows as arrays: a list of lists of fifty numbers is slow to walk.
         rows = [np.asarray(ids, dtype=np.int64) for ids in data["input_ids"]]
         lengths = [len(ids) for ids in rows]
@@ -551,9 +537,7 @@ class ElmoTokenizer(TokenizersBackend):
                 values = [np.asarray(value) for value in data[key]]
                 if all(value.ndim and len(value) == n for value, n in zip(values, lengths, strict=True)):
                     data[key] = _pad_rows(values, side, length, pad_to_multiple_of, PADDING_VALUES[key])
-        data = _convert_arrays(data, return_tensors)
-        if return_tensors is None and not is_batch:
-            data = {key: value[0] for key, value in data.items()}
+        data = _convert_arrays(data, return_tensors, is_batch)
         return BatchEncoding(data, tensor_type=return_tensors)
 
     # Ids to text
@@ -577,7 +561,7 @@ class ElmoTokenizer(TokenizersBackend):
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str | list[str]:
         """Decodes rows (T, C) to a text, or a batch of them to a list of texts, without padding."""
         ids = to_py_obj(token_ids)
-        if _is_batch(ids, self.word_input):
+        if _innermost(ids)[0] > self._depth:
             return [self.decode(rows, skip_special_tokens) for rows in ids]
         tokens = self.convert_ids_to_tokens(ids, skip_special_tokens)
         return self.convert_tokens_to_string([token for token in tokens if token != PAD])
@@ -588,8 +572,11 @@ class ElmoTokenizer(TokenizersBackend):
         self, save_directory: Any, file_names: tuple, legacy_format: Any = None, filename_prefix: str | None = None
     ) -> tuple[str, ...]:
         file_names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
-        words = self._words if self._vocabulary_file is None else self._vocabulary_file
-        files = {"vector_words": self.vector_words, "dictionary": self.dictionary, "word_vocabulary": words}
+        files = {
+            "vector_words": self.vector_words,
+            "dictionary": self.dictionary,
+            "word_vocabulary": self._vocabulary,
+        }
         for name, content in files.items():
             prefix = f"{filename_prefix}-" if filename_prefix else ""
             path = os.path.join(save_directory, prefix + self.vocab_files_names[name])
@@ -604,10 +591,13 @@ class ElmoTokenizer(TokenizersBackend):
         return file_names
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__, _backends={}, _word_lines=None, _cache={})
-        if self._vocabulary_file is not None:
-            state["_words"] = None  # a copy reads the file again at its first use
-        return state
+        state = dict(self.__dict__, _backends={}, _cache={})
+        # A copy reads the file again at its first use.
+        return {name: value for name, value in state.items() if name not in ("word_vocabulary", "word_lines")}
+
+
+def _path_or_list(words: Any) -> Any:
+    return os.fspath(words) if isinstance(words, (str, os.PathLike)) else None if words is None else list(words)
 
 
 def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple[list[list], bool]:
@@ -685,25 +675,28 @@ def _pad_rows(
     return padded
 
 
-def _convert_arrays(data: dict[str, Any], return_tensors: Any) -> dict[str, Any]:
-    """Converts arrays to tensors for `"pt"`, and arrays and lists of arrays to plain lists for None."""
+def _convert_arrays(data: dict[str, Any], return_tensors: Any, is_batch: Any) -> dict[str, Any]:
+    """Converts arrays to tensors for `"pt"`; for None to plain lists, which have no batch dimension for one text."""
     if return_tensors == "pt":  # BatchEncoding would look at every number
         return {k: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for k, value in data.items()}
-    if return_tensors is None:
-        data = dict(data)
-        for key, value in data.items():
-            if isinstance(value, (list, np.ndarray, torch.Tensor)):
-                data[key] = [row.tolist() if hasattr(row, "tolist") else row for row in value]
-    return data
+    if return_tensors is not None:
+        return data
+    lists = {
+        key: [row.tolist() if hasattr(row, "tolist") else row for row in value]
+        if isinstance(value, (list, np.ndarray, torch.Tensor))
+        else value
+        for key, value in data.items()
+    }
+    return lists if is_batch else {key: value[0] for key, value in lists.items()}
 
 
-def _is_batch(ids: Any, word_input: bool) -> bool:
-    """Whether ids are those of several texts: their depth is one more than that of one text."""
+def _innermost(ids: Any) -> tuple[int, Any]:
+    """Returns the depth of nested ids, and their first array, tensor or number."""
     depth = 0
     while isinstance(ids, (list, tuple)):
         depth += 1
         ids = next((item for item in ids if not isinstance(item, (list, tuple)) or len(item)), None)
-    return depth + getattr(ids, "ndim", 0) > (1 if word_input else 2)
+    return depth + getattr(ids, "ndim", 0), ids
 
 
 ElmoTokenizer.register_for_auto_class("AutoTokenizer")

@@ -15,7 +15,8 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.kernels import kernels_disabled, splitting as fast_splitting
+from elmo_hf.kernels import kernels_disabled
+from elmo_hf.kernels import splitting as fast_splitting
 from elmo_hf.model.splitting_elmo import SPLITTINGS
 
 DATA = TESTS.parent.parent / "shared" / "data"
