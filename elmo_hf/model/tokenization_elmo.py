@@ -42,15 +42,9 @@ PADDING_VALUES |= {"special_tokens_mask": 1, "labels": -100}
 
 
 def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") -> np.ndarray:
-    """Encodes words as rows of bytes: begin mark, UTF-8 bytes, end mark, padding. Each id is the byte + 1.
+    """Encodes N words as rows (N, width): begin mark, UTF-8 bytes, end mark, padding. Each id is the byte + 1.
 
-    Args:
-        words: N words.
-        width: ids of a row.
-        truncation: `"characters"` truncates a long word between characters, `"bytes"` anywhere.
-
-    Returns:
-        The rows (N, width).
+    A long word is truncated between characters with `truncation="characters"`, and anywhere with `"bytes"`.
     """
     max_bytes = width - 2
     encoded = [word.encode("utf-8", "ignore") for word in words]
@@ -87,10 +81,8 @@ def read_word_vocabulary(path: str | os.PathLike) -> list[str]:
         try:
             words += (line.rstrip("\r\n") for line in file)
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"Invalid vocabulary {os.fspath(path)}: {error.reason} near line {len(words) + 1}. Expected a word "
-                "per line in UTF-8."
-            ) from None
+            damage = f"{error.reason} near line {len(words) + 1}"
+            raise ValueError(f"Invalid vocabulary {path}: {damage}. Expected a word per line in UTF-8.") from None
     # The original vocabularies end with this marker, which has no row in the softmax.
     return [word for word in words if word != "!!!MAXTERMID"]
 
@@ -262,8 +254,7 @@ class ElmoTokenizer(TokenizersBackend):
 
         backend = _rust_tokenizer() if tokenizer_file is None else Tokenizer.from_file(os.fspath(tokenizer_file))
         backend.pre_tokenizer = get_splitting(splitting).pre_tokenizer()
-        for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
-            kwargs.setdefault(name, token)
+        kwargs = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNK, **kwargs}
         length = kwargs.setdefault("model_max_length", MODEL_MAX_LENGTH)
         is_valid = length is None or (type(length) in (int, float) and length >= 1)
         check(is_valid, "model_max_length", length, "a number of words from 1, or None")
@@ -362,8 +353,6 @@ class ElmoTokenizer(TokenizersBackend):
             truncation = (max_length, stride, truncation_strategy.value, self.truncation_side)
         if split_special_tokens is None:
             split_special_tokens = self.split_special_tokens
-        if return_token_type_ids is None:
-            return_token_type_ids = "token_type_ids" in self.model_input_names
 
         @cache
         def encode() -> list[tuple[int, Encoding]]:
@@ -395,7 +384,7 @@ class ElmoTokenizer(TokenizersBackend):
         data, vocabulary, numbers = self._arrays(rows, padding, return_tensors, return_lm_labels)
         if return_attention_mask is False:
             del data["attention_mask"]
-        if return_token_type_ids:
+        if "token_type_ids" in self.model_input_names if return_token_type_ids is None else return_token_type_ids:
             data["token_type_ids"] = [np.array(encoding.type_ids, dtype=np.int64) for _, encoding in encode()]
         if return_special_tokens_mask:
             data["special_tokens_mask"] = [encoding.special_tokens_mask for _, encoding in encode()]
@@ -410,7 +399,7 @@ class ElmoTokenizer(TokenizersBackend):
         if return_overflowing_tokens:
             data["overflow_to_sample_mapping"] = [number for number, _ in encode()]
         self._eventual_warn_about_too_long_sequence(max(rows, key=len, default=[]), max_length, verbose)
-        data = _convert_arrays(data, return_tensors, is_batch or return_overflowing_tokens)
+        _convert_arrays(data, return_tensors, is_batch or return_overflowing_tokens)
         return ElmoBatchEncoding(
             data, encode, vocabulary, numbers, tensor_type=return_tensors, n_sequences=len(columns)
         )
@@ -537,7 +526,7 @@ class ElmoTokenizer(TokenizersBackend):
                 values = [np.asarray(value) for value in data[key]]
                 if all(value.ndim and len(value) == n for value, n in zip(values, lengths, strict=True)):
                     data[key] = _pad_rows(values, side, length, pad_to_multiple_of, PADDING_VALUES[key])
-        data = _convert_arrays(data, return_tensors, is_batch)
+        _convert_arrays(data, return_tensors, is_batch)
         return BatchEncoding(data, tensor_type=return_tensors)
 
     # Ids to text
@@ -572,12 +561,8 @@ class ElmoTokenizer(TokenizersBackend):
         self, save_directory: Any, file_names: tuple, legacy_format: Any = None, filename_prefix: str | None = None
     ) -> tuple[str, ...]:
         file_names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
-        files = {
-            "vector_words": self.vector_words,
-            "dictionary": self.dictionary,
-            "word_vocabulary": self._vocabulary,
-        }
-        for name, content in files.items():
+        contents = (self.vector_words, self.dictionary, self._vocabulary)
+        for name, content in zip(("vector_words", "dictionary", "word_vocabulary"), contents, strict=True):
             prefix = f"{filename_prefix}-" if filename_prefix else ""
             path = os.path.join(save_directory, prefix + self.vocab_files_names[name])
             if isinstance(content, ElmoDictionary):
@@ -615,10 +600,8 @@ def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple
     if text_pair is None:
         return [list(text)], True
     if isinstance(text_pair, str) or len(text) != len(text_pair):
-        raise ValueError(
-            f"Invalid `text_pair`: {type(text_pair).__name__} of length {len(text_pair)}. Expected a list of "
-            f"{len(text)}, one for each text."
-        )
+        found = f"{type(text_pair).__name__} of length {len(text_pair)}"
+        raise ValueError(f"Invalid `text_pair`: {found}. Expected a list of {len(text)}, one for each text.")
     return [list(text), list(text_pair)], True
 
 
@@ -675,19 +658,14 @@ def _pad_rows(
     return padded
 
 
-def _convert_arrays(data: dict[str, Any], return_tensors: Any, is_batch: Any) -> dict[str, Any]:
-    """Converts arrays to tensors for `"pt"`; for None to plain lists, which have no batch dimension for one text."""
-    if return_tensors == "pt":  # BatchEncoding would look at every number
-        return {k: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for k, value in data.items()}
-    if return_tensors is not None:
-        return data
-    lists = {
-        key: [row.tolist() if hasattr(row, "tolist") else row for row in value]
-        if isinstance(value, (list, np.ndarray, torch.Tensor))
-        else value
-        for key, value in data.items()
-    }
-    return lists if is_batch else {key: value[0] for key, value in lists.items()}
+def _convert_arrays(data: dict[str, Any], return_tensors: Any, is_batch: Any):
+    """Converts arrays in place, to tensors for `"pt"` and to lists for None: those of one text are not nested."""
+    for key, value in data.items():
+        if return_tensors == "pt" and isinstance(value, np.ndarray):  # BatchEncoding would look at every number
+            data[key] = torch.from_numpy(value)
+        elif return_tensors is None and isinstance(value, (list, np.ndarray, torch.Tensor)):
+            texts = [text.tolist() if hasattr(text, "tolist") else text for text in value]
+            data[key] = texts if is_batch else texts[0]
 
 
 def _innermost(ids: Any) -> tuple[int, Any]:
