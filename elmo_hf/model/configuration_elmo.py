@@ -185,12 +185,6 @@ class ElmoConfig(PreTrainedConfig):
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
-        """Loads a configuration as in transformers; errors name the model."""
-        kwargs["_source"] = pretrained_model_name_or_path
-        return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-
-    @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any):
         """Makes a configuration from a dictionary as in transformers; errors name the model and the field."""
         name = kwargs.pop("_source", None) or kwargs.get("name_or_path")
@@ -220,7 +214,7 @@ class ElmoConfig(PreTrainedConfig):
                 f"{pretrained_model_name_or_path} holds {content}. Expected an ELMo, as `elmo-hf convert` and "
                 "`elmo-hf pretrain` write it."
             )
-        return config_dict, unused_kwargs
+        return config_dict, {**unused_kwargs, "_source": pretrained_model_name_or_path}
 
     def validate_token_ids(self):
         """Skips the check of transformers: special tokens are rows of characters, and `vocab_size` counts words."""

@@ -256,7 +256,7 @@ class ElmoTokenizer(TokenizersBackend):
         backend.pre_tokenizer = get_splitting(splitting).pre_tokenizer()
         kwargs = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNK, **kwargs}
         length = kwargs.setdefault("model_max_length", MODEL_MAX_LENGTH)
-        is_valid = length is None or (type(length) in (int, float) and length >= 1)
+        is_valid = length is None or (isinstance(length, (int, float)) and length is not True and length >= 1)
         check(is_valid, "model_max_length", length, "a number of words from 1, or None")
         super().__init__(
             tokenizer_object=backend,
@@ -275,9 +275,8 @@ class ElmoTokenizer(TokenizersBackend):
         except Exception as error:
             if type(error) is not Exception:  # Rust raises Exception itself
                 raise
-            raise ValueError(
-                f"Invalid tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}: {error}."
-            ) from error
+            files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
+            raise ValueError(f"Invalid {files}: {error}.") from error
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
