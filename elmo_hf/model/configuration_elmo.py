@@ -2,8 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
@@ -28,6 +29,17 @@ ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7,
 MAX_LAYERS = 1000
 FLOAT_DTYPES = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
+# Fields with one number, what they may be, and how messages say it.
+FIELD_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("character_embedding_dim projection_size cell_size", lambda size: size >= 1, "an integer of at least 1"),
+    ("num_hidden_layers", lambda layers: layers >= 1, "an integer of at least 1"),
+    ("num_highway_layers vocab_size", lambda number: number >= 0, "an integer of at least 0"),
+    # A damaged file must not build modules until the memory is full.
+    ("num_hidden_layers num_highway_layers", lambda layers: layers <= MAX_LAYERS, f"at most {MAX_LAYERS:,}"),
+    ("cell_clip projection_clip", lambda clip: clip is None or clip > 0, "a number above 0, or None for no clipping"),
+    ("dropout mix_dropout", lambda rate: 0 <= rate < 1, "a probability from 0 to below 1"),
+    ("mix_l2", lambda factor: factor >= 0, "a number of at least 0"),
+)
 # What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
 AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
@@ -129,11 +141,9 @@ class ElmoConfig(PreTrainedConfig):
             check(is_float, name, dtype, ", ".join(FLOAT_DTYPES))
         # Other entries of the auto_map stay; those of this package are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
-        saved_pipelines = kwargs.get("custom_pipelines")
+        saved = kwargs.get("custom_pipelines")
         # `pipeline` asks for trust_remote_code if a config names pipelines; the installed package registers its own.
-        kwargs["custom_pipelines"] = (
-            Pipelines(saved_pipelines or {}) if IS_REMOTE_COPY else foreign_pipelines(saved_pipelines)
-        )
+        kwargs["custom_pipelines"] = Pipelines(saved or {}) if IS_REMOTE_COPY else foreign_pipelines(saved)
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any):
@@ -210,10 +220,8 @@ class ElmoConfig(PreTrainedConfig):
         model_type = config_dict.get("model_type") if isinstance(config_dict, dict) else None
         if model_type != cls.model_type:
             content = f"a model of type {model_type!r}" if model_type else "no config.json with a `model_type`"
-            raise ValueError(
-                f"{pretrained_model_name_or_path} holds {content}. Expected an ELMo, as `elmo-hf convert` and "
-                "`elmo-hf pretrain` write it."
-            )
+            expected = "an ELMo, as `elmo-hf convert` and `elmo-hf pretrain` write it"
+            raise ValueError(f"{pretrained_model_name_or_path} holds {content}. Expected {expected}.")
         return config_dict, {**unused_kwargs, "_source": pretrained_model_name_or_path}
 
     def validate_token_ids(self):
@@ -221,19 +229,9 @@ class ElmoConfig(PreTrainedConfig):
 
     def validate_architecture(self):
         """Checks the fields, also against each other; each message names a field, its value and what is expected."""
-        for name in ("character_embedding_dim", "projection_size", "cell_size", "num_hidden_layers"):
-            check(getattr(self, name) >= 1, name, getattr(self, name), "an integer of at least 1")
-        for name in ("num_highway_layers", "vocab_size"):
-            check(getattr(self, name) >= 0, name, getattr(self, name), "an integer of at least 0")
-        for name in ("num_hidden_layers", "num_highway_layers"):
-            # A damaged file must not build modules until the memory is full.
-            check(getattr(self, name) <= MAX_LAYERS, name, getattr(self, name), f"at most {MAX_LAYERS:,}")
-        for name in ("cell_clip", "projection_clip"):
-            clip = getattr(self, name)
-            check(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
-        for name in ("dropout", "mix_dropout"):
-            check(0 <= getattr(self, name) < 1, name, getattr(self, name), "a probability from 0 to below 1")
-        check(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
+        for names, is_valid, expected in FIELD_RULES:
+            for name in names.split():
+                check(is_valid(getattr(self, name)), name, getattr(self, name), expected)
         expected = f"at least `projection_size` ({self.projection_size}), because a projection only reduces the size"
         check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
         if self.word_input:

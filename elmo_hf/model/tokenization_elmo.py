@@ -200,10 +200,9 @@ class ElmoTokenizer(TokenizersBackend):
             models, `"whitespace"`, or `"residues"` for models of proteins: each letter of a sequence is a token,
             small letters are read as capitals, and the rare U, Z, O and B as X. Words that are already split
             (`is_split_into_words=True`) are never split further.
-        word_truncation: how a word that is longer than a row is truncated: `"characters"` truncates between
-            characters, `"bytes"` anywhere, as the original programs do.
-        word_vocabulary: the language model's words, as a file with a word per line or a list. A file is read at its
-            first use.
+        word_truncation: where a word that is longer than a row is truncated: `"characters"` for between characters,
+            `"bytes"` for anywhere, as the original programs do.
+        word_vocabulary: the language model's words, as a list or a file with a word per line, read at its first use.
         max_characters_per_token: length of a row, including begin and end marks.
         word_input: return word ids (line of the vocabulary + 1) instead of rows.
         vector_words: the words of a table of word vectors, as a file with a word per line or a list. The tokenizer
@@ -399,18 +398,16 @@ class ElmoTokenizer(TokenizersBackend):
             data["overflow_to_sample_mapping"] = [number for number, _ in encode()]
         self._eventual_warn_about_too_long_sequence(max(rows, key=len, default=[]), max_length, verbose)
         _convert_arrays(data, return_tensors, is_batch or return_overflowing_tokens)
-        return ElmoBatchEncoding(
-            data, encode, vocabulary, numbers, tensor_type=return_tensors, n_sequences=len(columns)
-        )
+        settings = {"tensor_type": return_tensors, "n_sequences": len(columns)}
+        return ElmoBatchEncoding(data, encode, vocabulary, numbers, **settings)
 
     def _arrays(
         self, rows: list[list[str | None]], padding: tuple | None, return_tensors: Any, return_lm_labels: bool
     ) -> tuple[dict[str, Any], list[str], Any]:
         """Encodes each distinct token once, None for padding, and gathers its ids for every position.
 
-        Returns:
-            The inputs, the distinct tokens, and the number of the token at each position. Arrays if all texts have
-            the same length, else lists of an array per text.
+        Returns the inputs, the distinct tokens, and the number of the token at each position: arrays if all texts
+        have the same length, else lists of an array per text.
         """
         distinct = dict.fromkeys(chain((None, BOS, EOS), *rows))
         index = dict(zip(distinct, range(len(distinct)), strict=True))
@@ -429,10 +426,8 @@ class ElmoTokenizer(TokenizersBackend):
         if return_lm_labels:
             tables["labels"] = np.array([-100, *self._lines(words)], dtype=np.int64)
         tables["attention_mask"] = np.minimum(np.arange(len(distinct)), 1)
-        if isinstance(numbers, np.ndarray):
-            data = {key: table[numbers] for key, table in tables.items()}
-        else:
-            data = {key: [table[row] for row in numbers] for key, table in tables.items()}
+        is_array = isinstance(numbers, np.ndarray)
+        data = {key: table[numbers] if is_array else [table[row] for row in numbers] for key, table in tables.items()}
         return data, [PAD, BOS, EOS, *words], numbers
 
     def word_table(self, words: list[str]) -> np.ndarray:
