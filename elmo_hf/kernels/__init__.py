@@ -19,6 +19,7 @@ from .linear import linear
 from .lstm import lstm_layer
 from .sentence_cache import SentenceCache
 from .softmax import softmax_nll
+from .splitting import split_words
 from .word_cache import WordCache
 
 ALL_KERNELS: dict[str, Callable] = {
@@ -26,11 +27,12 @@ ALL_KERNELS: dict[str, Callable] = {
     "linear": linear,
     "lstm_layer": lstm_layer,
     "softmax_nll": softmax_nll,
+    "split_words": split_words,
 }
 
 # What the methods of the same names call.
 CACHES: dict[str, Callable] = {"cache_sentences": cache_sentences, "cache_words": cache_words}
-# What a model looks up. ELMO_HF_KERNELS=0 leaves it empty.
+# What a model and its tokenizer look up. ELMO_HF_KERNELS=0 leaves it empty.
 KERNELS: dict[str, Callable] = {} if os.environ.get("ELMO_HF_KERNELS") == "0" else dict(ALL_KERNELS)
 
 

@@ -2,8 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
@@ -28,6 +29,17 @@ ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7,
 MAX_LAYERS = 1000
 FLOAT_DTYPES = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
+# Fields with one number, what they may be, and how messages say it.
+FIELD_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("character_embedding_dim projection_size cell_size", lambda size: size >= 1, "an integer of at least 1"),
+    ("num_hidden_layers", lambda layers: layers >= 1, "an integer of at least 1"),
+    ("num_highway_layers vocab_size", lambda number: number >= 0, "an integer of at least 0"),
+    # A damaged file must not build modules until the memory is full.
+    ("num_hidden_layers num_highway_layers", lambda layers: layers <= MAX_LAYERS, f"at most {MAX_LAYERS:,}"),
+    ("cell_clip projection_clip", lambda clip: clip is None or clip > 0, "a number above 0, or None for no clipping"),
+    ("dropout mix_dropout", lambda rate: 0 <= rate < 1, "a probability from 0 to below 1"),
+    ("mix_l2", lambda factor: factor >= 0, "a number of at least 0"),
+)
 # What `trust_remote_code=True` loads for each Auto class. A save by itself would name only the class that was saved.
 AUTO_MAP = {
     "AutoConfig": "configuration_elmo.ElmoConfig",
@@ -126,14 +138,12 @@ class ElmoConfig(PreTrainedConfig):
         _check_json(self.head)
         for name, dtype in (("dtype", self.dtype), ("torch_dtype", kwargs.get("torch_dtype"))):
             is_float = dtype is None or str(dtype).removeprefix("torch.") in FLOAT_DTYPES
-            _check(is_float, name, dtype, ", ".join(FLOAT_DTYPES))
+            check(is_float, name, dtype, ", ".join(FLOAT_DTYPES))
         # Other entries of the auto_map stay; those of this package are always complete.
         self.auto_map = {**(kwargs.pop("auto_map", None) or {}), **AUTO_MAP}
-        saved_pipelines = kwargs.get("custom_pipelines")
+        saved = kwargs.get("custom_pipelines")
         # `pipeline` asks for trust_remote_code if a config names pipelines; the installed package registers its own.
-        kwargs["custom_pipelines"] = (
-            Pipelines(saved_pipelines or {}) if IS_REMOTE_COPY else foreign_pipelines(saved_pipelines)
-        )
+        kwargs["custom_pipelines"] = Pipelines(saved or {}) if IS_REMOTE_COPY else foreign_pipelines(saved)
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any):
@@ -185,12 +195,6 @@ class ElmoConfig(PreTrainedConfig):
         return ["token_encoder"] + [f"layer_{number}" for number in range(1, self.num_hidden_layers + 1)]
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
-        """Loads a configuration as in transformers; errors name the model."""
-        kwargs["_source"] = pretrained_model_name_or_path
-        return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-
-    @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any):
         """Makes a configuration from a dictionary as in transformers; errors name the model and the field."""
         name = kwargs.pop("_source", None) or kwargs.get("name_or_path")
@@ -216,47 +220,35 @@ class ElmoConfig(PreTrainedConfig):
         model_type = config_dict.get("model_type") if isinstance(config_dict, dict) else None
         if model_type != cls.model_type:
             content = f"a model of type {model_type!r}" if model_type else "no config.json with a `model_type`"
-            raise ValueError(
-                f"{pretrained_model_name_or_path} holds {content}. Expected an ELMo, as `elmo-hf convert` and "
-                "`elmo-hf pretrain` write it."
-            )
-        return config_dict, unused_kwargs
+            expected = "an ELMo, as `elmo-hf convert` and `elmo-hf pretrain` write it"
+            raise ValueError(f"{pretrained_model_name_or_path} holds {content}. Expected {expected}.")
+        return config_dict, {**unused_kwargs, "_source": pretrained_model_name_or_path}
 
     def validate_token_ids(self):
         """Skips the check of transformers: special tokens are rows of characters, and `vocab_size` counts words."""
 
     def validate_architecture(self):
         """Checks the fields, also against each other; each message names a field, its value and what is expected."""
-        for name in ("character_embedding_dim", "projection_size", "cell_size", "num_hidden_layers"):
-            _check(getattr(self, name) >= 1, name, getattr(self, name), "an integer of at least 1")
-        for name in ("num_highway_layers", "vocab_size"):
-            _check(getattr(self, name) >= 0, name, getattr(self, name), "an integer of at least 0")
-        for name in ("num_hidden_layers", "num_highway_layers"):
-            # A damaged file must not build modules until the memory is full.
-            _check(getattr(self, name) <= MAX_LAYERS, name, getattr(self, name), f"at most {MAX_LAYERS:,}")
-        for name in ("cell_clip", "projection_clip"):
-            clip = getattr(self, name)
-            _check(clip is None or clip > 0, name, clip, "a number above 0, or None for no clipping")
-        for name in ("dropout", "mix_dropout"):
-            _check(0 <= getattr(self, name) < 1, name, getattr(self, name), "a probability from 0 to below 1")
-        _check(self.mix_l2 >= 0, "mix_l2", self.mix_l2, "a number of at least 0")
+        for names, is_valid, expected in FIELD_RULES:
+            for name in names.split():
+                check(is_valid(getattr(self, name)), name, getattr(self, name), expected)
         expected = f"at least `projection_size` ({self.projection_size}), because a projection only reduces the size"
-        _check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
+        check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
         if self.word_input:
-            _check(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 with `word_input=True`")
+            check(self.vocab_size >= 1, "vocab_size", self.vocab_size, "at least 1 with `word_input=True`")
         else:
             self._validate_characters()
         check_mix(self.mix, self.num_hidden_layers + 1)
         if isinstance(self.freeze_bilm, list):
             expected = f"True, False, None, or a list of parts out of {', '.join(self.bilm_parts)}"
             is_valid = all(part in self.bilm_parts for part in self.freeze_bilm)
-            _check(is_valid, "freeze_bilm", self.freeze_bilm, expected)
+            check(is_valid, "freeze_bilm", self.freeze_bilm, expected)
         shared, sampled = self.share_embedding_softmax, self.num_sampled
-        _check(not shared or self.word_input, "share_embedding_softmax", shared, "False with `word_input=False`")
+        check(not shared or self.word_input, "share_embedding_softmax", shared, "False with `word_input=False`")
         # A model without a vocabulary cannot say how many negative samples are too many.
         is_valid = sampled is None or (sampled >= 1 and (not self.vocab_size or sampled < self.vocab_size))
         expected = f"None, or an integer from 1 to below `vocab_size` ({self.vocab_size})"
-        _check(is_valid, "num_sampled", sampled, expected)
+        check(is_valid, "num_sampled", sampled, expected)
 
     def _validate_characters(self):
         character_ids = 262
@@ -268,22 +260,28 @@ class ElmoConfig(PreTrainedConfig):
                 and (sizes["characters"] or sizes["words"])
                 and bool(sizes["words"]) == bool(sizes["word_dim"])
             )
-            _check(is_valid, "dictionary", sizes, "the numbers `characters`, `words` and `word_dim`, not all 0")
+            check(is_valid, "dictionary", sizes, "the numbers `characters`, `words` and `word_dim`, not all 0")
             if not sizes["characters"]:
                 return
             character_ids = sizes["characters"] + 1
         size = self.character_vocab_size
-        _check(size == character_ids, "character_vocab_size", size, str(character_ids))
+        check(size == character_ids, "character_vocab_size", size, str(character_ids))
         filters = self.character_cnn_filters
         pairs = [pair for pair in filters if isinstance(pair, list) and len(pair) == 2]
         are_integers = all(isinstance(size, int) and size >= 1 for pair in pairs for size in pair)
         is_valid = filters and len(pairs) == len(filters) and are_integers
         expected = "a list of pairs [width, number] of integers of at least 1"
-        _check(is_valid, "character_cnn_filters", filters, expected)
+        check(is_valid, "character_cnn_filters", filters, expected)
         widest = max(width for width, _ in filters)
         expected = f"at least 3 (begin mark, one byte, end mark) and the width of the widest filter ({widest})"
         length = self.max_characters_per_token
-        _check(length >= max(3, widest), "max_characters_per_token", length, expected)
+        check(length >= max(3, widest), "max_characters_per_token", length, expected)
+
+
+def check(is_valid: Any, name: str, value: Any, expected: str):
+    """Raises unless a field or argument is valid."""
+    if not is_valid:
+        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
 
 
 def check_local_path(name: Any):
@@ -305,7 +303,7 @@ def check_mix(mix: Any, num_layers: int):
         is_valid = isinstance(mix, int) and not isinstance(mix, bool) and 0 <= mix <= last
     names = ", ".join(map(repr, MIX_NAMES))
     expected = f"{names}, a layer's number from 0 to {last}, or {num_layers} fixed weights, not all 0"
-    _check(is_valid, "mix", mix, expected)
+    check(is_valid, "mix", mix, expected)
 
 
 def foreign_pipelines(custom_pipelines: dict | None) -> dict:
@@ -345,12 +343,7 @@ def _check_json(head: Any):
         is_json = json.loads(json.dumps(head)) == head
     except (TypeError, ValueError):
         is_json = False
-    _check(is_json, "head", head, "the name of a head, or a dictionary of its type and settings that JSON can hold")
-
-
-def _check(is_valid: Any, name: str, value: Any, expected: str):
-    if not is_valid:
-        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
+    check(is_json, "head", head, "the name of a head, or a dictionary of its type and settings that JSON can hold")
 
 
 ElmoConfig.register_for_auto_class()

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain
 from typing import Any, Self
 
@@ -23,8 +23,9 @@ from .configuration_elmo import (
     END_OF_SENTENCE_BYTE,
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
+    check,
 )
-from .splitting_elmo import SPLITTINGS, PieceCache, get_splitting, panics_as_errors, replace_surrogates
+from .splitting_elmo import SPLITTINGS, get_splitting, panics_as_errors, replace_surrogates, split_words
 
 PAD, BOS, EOS, UNK = "<PAD>", "<S>", "</S>", "<UNK>"
 # The vocabulary of the Rust tokenizer. All words are <UNK> there, because their ids come from their characters.
@@ -41,15 +42,9 @@ PADDING_VALUES |= {"special_tokens_mask": 1, "labels": -100}
 
 
 def byte_rows(words: Sequence[str], width: int, truncation: str = "characters") -> np.ndarray:
-    """Encodes words as rows of bytes: begin mark, UTF-8 bytes, end mark, padding. Each id is the byte + 1.
+    """Encodes N words as rows (N, width): begin mark, UTF-8 bytes, end mark, padding. Each id is the byte + 1.
 
-    Args:
-        words: N words.
-        width: ids of a row.
-        truncation: `"characters"` truncates a long word between characters, `"bytes"` anywhere.
-
-    Returns:
-        The rows (N, width).
+    A long word is truncated between characters with `truncation="characters"`, and anywhere with `"bytes"`.
     """
     max_bytes = width - 2
     encoded = [word.encode("utf-8", "ignore") for word in words]
@@ -86,10 +81,8 @@ def read_word_vocabulary(path: str | os.PathLike) -> list[str]:
         try:
             words += (line.rstrip("\r\n") for line in file)
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"Invalid vocabulary {os.fspath(path)}: {error.reason} near line {len(words) + 1}. Expected a word "
-                "per line in UTF-8."
-            ) from None
+            damage = f"{error.reason} near line {len(words) + 1}"
+            raise ValueError(f"Invalid vocabulary {path}: {damage}. Expected a word per line in UTF-8.") from None
     # The original vocabularies end with this marker, which has no row in the softmax.
     return [word for word in words if word != "!!!MAXTERMID"]
 
@@ -116,7 +109,7 @@ class ElmoDictionary:
                 f"Invalid dictionary: {', '.join(missing) or 'every entry'} missing. Expected characters with "
                 f"{FIRST}, {LAST}, {BEGIN}, {END}, {UNKNOWN} and {FILLING}, and words with {UNKNOWN}."
             )
-        self._names: dict[int, str] | None = None
+        self._names = {number: name for name, number in (self.characters or self.words).items()}
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "ElmoDictionary":
@@ -161,8 +154,6 @@ class ElmoDictionary:
         ids = [int(number) - 1 for number in row]
         if ids[0] < 0:
             return PAD
-        if self._names is None:
-            self._names = {number: name for name, number in (self.characters or self.words).items()}
         if not self.characters:
             name = self._names.get(ids[0], UNKNOWN)
             return {BEGIN: BOS, END: EOS}.get(name, name)
@@ -187,7 +178,7 @@ class ElmoBatchEncoding(BatchEncoding):
 
     @cached_property
     def _encodings(self) -> list[Encoding]:
-        return self._encode()
+        return [encoding for _, encoding in self._encode()]
 
     def tokens(self, batch_index: int = 0) -> list[str]:
         """Returns the tokens of a text, `<PAD>` at padded positions."""
@@ -209,10 +200,9 @@ class ElmoTokenizer(TokenizersBackend):
             models, `"whitespace"`, or `"residues"` for models of proteins: each letter of a sequence is a token,
             small letters are read as capitals, and the rare U, Z, O and B as X. Words that are already split
             (`is_split_into_words=True`) are never split further.
-        word_truncation: how a word that is longer than a row is truncated: `"characters"` truncates between
-            characters, `"bytes"` anywhere, as the original programs do.
-        word_vocabulary: the language model's words, as a file with a word per line or a list. A file is read at its
-            first use.
+        word_truncation: where a word that is longer than a row is truncated: `"characters"` for between characters,
+            `"bytes"` for anywhere, as the original programs do.
+        word_vocabulary: the language model's words, as a list or a file with a word per line, read at its first use.
         max_characters_per_token: length of a row, including begin and end marks.
         word_input: return word ids (line of the vocabulary + 1) instead of rows.
         vector_words: the words of a table of word vectors, as a file with a word per line or a list. The tokenizer
@@ -241,39 +231,32 @@ class ElmoTokenizer(TokenizersBackend):
         tokenizer_file: str | None = None,
         **kwargs: Any,
     ):
-        if word_truncation not in TRUNCATIONS:
-            expected = " or ".join(map(repr, TRUNCATIONS))
-            raise ValueError(f"Invalid `word_truncation`: {word_truncation!r}. Expected {expected}.")
-        if type(max_characters_per_token) is not int or not 3 <= max_characters_per_token <= MAX_CHARACTERS:
-            raise ValueError(
-                f"Invalid `max_characters_per_token`: {max_characters_per_token!r}. Expected an integer from 3 (begin "
-                f"mark, one byte, end mark) to {MAX_CHARACTERS:,}."
-            )
-        if word_input and word_vocabulary is None:
-            raise ValueError("Invalid `word_vocabulary`: None. Expected the words for `word_input=True`.")
+        truncations = " or ".join(map(repr, TRUNCATIONS))
+        check(word_truncation in TRUNCATIONS, "word_truncation", word_truncation, truncations)
+        is_valid = type(max_characters_per_token) is int and 3 <= max_characters_per_token <= MAX_CHARACTERS
+        expected = f"an integer from 3 (begin mark, one byte, end mark) to {MAX_CHARACTERS:,}"
+        check(is_valid, "max_characters_per_token", max_characters_per_token, expected)
+        has_words = word_vocabulary is not None or not word_input
+        check(has_words, "word_vocabulary", word_vocabulary, "the words for `word_input=True`")
         self.splitting = splitting
         self.word_truncation = word_truncation
         self.max_characters_per_token = max_characters_per_token
         self.word_input = word_input
-        is_file = isinstance(word_vocabulary, (str, os.PathLike))
-        self._vocabulary_file = os.fspath(word_vocabulary) if is_file else None
-        self._words = None if is_file or word_vocabulary is None else list(word_vocabulary)
-        self._word_lines: dict[str, int] | None = None
-        if isinstance(vector_words, (str, os.PathLike)):
-            vector_words = read_word_vocabulary(vector_words)
-        self.vector_words = None if vector_words is None else list(vector_words)
+        self._depth = 1 if word_input else 2  # of the ids of one text
+        self._vocabulary = _path_or_list(word_vocabulary)
+        vector_words = _path_or_list(vector_words)
+        self.vector_words = read_word_vocabulary(vector_words) if isinstance(vector_words, str) else vector_words
         self._vector_lines = {word: line for line, word in enumerate(self.vector_words or ())}
         self.dictionary = ElmoDictionary.read(dictionary) if isinstance(dictionary, (str, os.PathLike)) else dictionary
         self._backends: dict[tuple, Tokenizer] = {}
-        self._cache: PieceCache = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
         backend = _rust_tokenizer() if tokenizer_file is None else Tokenizer.from_file(os.fspath(tokenizer_file))
         backend.pre_tokenizer = get_splitting(splitting).pre_tokenizer()
-        for name, token in (("pad_token", PAD), ("bos_token", BOS), ("eos_token", EOS), ("unk_token", UNK)):
-            kwargs.setdefault(name, token)
+        kwargs = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNK, **kwargs}
         length = kwargs.setdefault("model_max_length", MODEL_MAX_LENGTH)
-        if length is not None and (isinstance(length, bool) or not isinstance(length, (int, float)) or length < 1):
-            raise ValueError(f"Invalid `model_max_length`: {length!r}. Expected a number of words from 1, or None.")
+        is_valid = length is None or (isinstance(length, (int, float)) and length is not True and length >= 1)
+        check(is_valid, "model_max_length", length, "a number of words from 1, or None")
         super().__init__(
             tokenizer_object=backend,
             splitting=splitting,
@@ -288,12 +271,11 @@ class ElmoTokenizer(TokenizersBackend):
         """Loads a tokenizer as in transformers; errors name damaged files."""
         try:
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        except (OSError, ValueError, ImportError):
-            raise
-        except Exception as error:  # Rust raises Exception itself
-            raise ValueError(
-                f"Invalid tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}: {error}."
-            ) from error
+        except Exception as error:
+            if type(error) is not Exception:  # Rust raises Exception itself
+                raise
+            files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
+            raise ValueError(f"Invalid {files}: {error}.") from error
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
@@ -302,37 +284,39 @@ class ElmoTokenizer(TokenizersBackend):
 
     # The words of the language model
 
-    @property
+    @cached_property
     def word_vocabulary(self) -> list[str] | None:
         """The words in the order of the softmax's rows, or None."""
-        if self._words is None and self._vocabulary_file is not None:
-            self._words = read_word_vocabulary(self._vocabulary_file)
-        return self._words
+        return read_word_vocabulary(self._vocabulary) if isinstance(self._vocabulary, str) else self._vocabulary
 
-    @property
+    @cached_property
     def word_lines(self) -> dict[str, int]:
         """The line of each word of the vocabulary, from 0."""
-        if self._word_lines is None:
-            if self.word_vocabulary is None:
-                raise ValueError("This tokenizer has no `word_vocabulary`. Expected a file or a list of words.")
-            self._word_lines = {word: line for line, word in enumerate(self.word_vocabulary)}
-            missing = [token for token in (BOS, EOS, UNK) if token not in self._word_lines]
-            if missing:
-                source = self._vocabulary_file or "(a list of words)"
-                raise ValueError(
-                    f"Invalid vocabulary {source}: {', '.join(missing)} missing. Expected {BOS}, {EOS} and {UNK} "
-                    "among the words of a language model."
-                )
-        return self._word_lines
+        if self.word_vocabulary is None:
+            raise ValueError("This tokenizer has no `word_vocabulary`. Expected a file or a list of words.")
+        lines = {word: line for line, word in enumerate(self.word_vocabulary)}
+        missing = ", ".join(token for token in (BOS, EOS, UNK) if token not in lines)
+        if missing:
+            source = self._vocabulary if isinstance(self._vocabulary, str) else "(a list of words)"
+            expected = f"{BOS}, {EOS} and {UNK} among the words of a language model"
+            raise ValueError(f"Invalid vocabulary {source}: {missing} missing. Expected {expected}.")
+        return lines
 
     # Text to ids
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """Splits each text into words."""
-        splitting = SPLITTINGS[self.splitting]
-        if splitting.letters is not None:
-            texts = [text.translate(splitting.letters) for text in texts]
-        return splitting.split(texts, self._tokenizer.pre_tokenizer, self._cache)
+        letters = SPLITTINGS[self.splitting].letters
+        if letters is not None:
+            texts = [text.translate(letters) for text in texts]
+        arguments = (texts, self._tokenizer.pre_tokenizer, self.splitting, self._cache)
+        try:
+            from elmo_hf.kernels import KERNELS
+        except ImportError:
+            return split_words(*arguments)
+        kernel = KERNELS.get("split_words")
+        words = NotImplemented if kernel is None else kernel(split_words, *arguments)
+        return split_words(*arguments) if words is NotImplemented else words
 
     def _encode_plus(
         self,
@@ -367,16 +351,19 @@ class ElmoTokenizer(TokenizersBackend):
             truncation = (max_length, stride, truncation_strategy.value, self.truncation_side)
         if split_special_tokens is None:
             split_special_tokens = self.split_special_tokens
-        if return_token_type_ids is None:
-            return_token_type_ids = "token_type_ids" in self.model_input_names
 
-        def encode() -> list[Encoding]:
+        @cache
+        def encode() -> list[tuple[int, Encoding]]:
+            """Computes Rust's Encodings, each with the number of its text."""
             backend = self._backend(is_split_into_words, split_special_tokens, padding, truncation)
-            return _encode_batch(backend, columns, is_split_into_words, add_special_tokens)
+            encodings = enumerate(_encode_batch(backend, columns, is_split_into_words, add_special_tokens))
+            if not return_overflowing_tokens:
+                return list(encodings)
+            return [(number, part) for number, encoding in encodings for part in (encoding, *encoding.overflowing)]
 
         # Splitting is faster without Rust's Encodings. Only these outputs, and added tokens in raw text, need them.
         needs_encodings = return_overflowing_tokens or return_special_tokens_mask or return_offsets_mapping
-        rows = encodings = None
+        rows = None
         if not needs_encodings and (is_split_into_words or len(self) == len(RUST_VOCABULARY)):
             begin, end = ([BOS], [EOS]) if add_special_tokens else ([], [])
             words = columns if is_split_into_words else [self.split(column) for column in columns]
@@ -386,55 +373,41 @@ class ElmoTokenizer(TokenizersBackend):
             if truncation is not None and max_length is not None and max(map(len, rows), default=0) > max_length:
                 rows = None
         if rows is None:
-            encodings = encode()
-            samples = list(range(len(encodings)))
-            if return_overflowing_tokens:
-                samples = [i for i in samples for _ in range(1 + len(encodings[i].overflowing))]
-                encodings = [part for encoding in encodings for part in (encoding, *encoding.overflowing)]
             letters = None if is_split_into_words else SPLITTINGS[self.splitting].letters
             rows = [
-                _tokens_of_encoding(encoding, [column[i] for column in columns], is_split_into_words, letters)
-                for encoding, i in zip(encodings, samples, strict=True)
+                _tokens_of_encoding(encoding, [column[number] for column in columns], is_split_into_words, letters)
+                for number, encoding in encode()
             ]
 
         data, vocabulary, numbers = self._arrays(rows, padding, return_tensors, return_lm_labels)
         if return_attention_mask is False:
             del data["attention_mask"]
-        if return_token_type_ids:
-            data["token_type_ids"] = [np.zeros_like(row) for row in numbers]
-            if len(columns) == 2:
-                encodings = encode() if encodings is None else encodings
-                data["token_type_ids"] = [np.array(encoding.type_ids) for encoding in encodings]
+        if "token_type_ids" in self.model_input_names if return_token_type_ids is None else return_token_type_ids:
+            data["token_type_ids"] = [np.array(encoding.type_ids, dtype=np.int64) for _, encoding in encode()]
         if return_special_tokens_mask:
-            data["special_tokens_mask"] = [encoding.special_tokens_mask for encoding in encodings]
+            data["special_tokens_mask"] = [encoding.special_tokens_mask for _, encoding in encode()]
         if return_offsets_mapping:
             # Rust drops empty words, which are therefore encoded as a letter.
             data["offset_mapping"] = [
                 [(0, 0) if token == "" else span for token, span in zip(row, encoding.offsets, strict=True)]
-                for row, encoding in zip(rows, encodings, strict=True)
+                for row, (_, encoding) in zip(rows, encode(), strict=True)
             ]
         if return_length:
             data["length"] = [len(row) for row in numbers]
         if return_overflowing_tokens:
-            data["overflow_to_sample_mapping"] = samples
+            data["overflow_to_sample_mapping"] = [number for number, _ in encode()]
         self._eventual_warn_about_too_long_sequence(max(rows, key=len, default=[]), max_length, verbose)
-        data = _convert_arrays(data, return_tensors)
-        if return_tensors is None and not is_batch and not return_overflowing_tokens:
-            data = {key: value[0] for key, value in data.items()}
+        _convert_arrays(data, return_tensors, is_batch or return_overflowing_tokens)
         settings = {"tensor_type": return_tensors, "n_sequences": len(columns)}
-        batch = ElmoBatchEncoding(data, encode, vocabulary, numbers, **settings)
-        if encodings is not None:
-            batch._encodings = encodings
-        return batch
+        return ElmoBatchEncoding(data, encode, vocabulary, numbers, **settings)
 
     def _arrays(
         self, rows: list[list[str | None]], padding: tuple | None, return_tensors: Any, return_lm_labels: bool
     ) -> tuple[dict[str, Any], list[str], Any]:
         """Encodes each distinct token once, None for padding, and gathers its ids for every position.
 
-        Returns:
-            The inputs, the distinct tokens, and the number of the token at each position. Arrays if all texts have
-            the same length, else lists of an array per text.
+        Returns the inputs, the distinct tokens, and the number of the token at each position: arrays if all texts
+        have the same length, else lists of an array per text.
         """
         distinct = dict.fromkeys(chain((None, BOS, EOS), *rows))
         index = dict(zip(distinct, range(len(distinct)), strict=True))
@@ -453,10 +426,8 @@ class ElmoTokenizer(TokenizersBackend):
         if return_lm_labels:
             tables["labels"] = np.array([-100, *self._lines(words)], dtype=np.int64)
         tables["attention_mask"] = np.minimum(np.arange(len(distinct)), 1)
-        if isinstance(numbers, np.ndarray):
-            data = {key: table[numbers] for key, table in tables.items()}
-        else:
-            data = {key: [table[row] for row in numbers] for key, table in tables.items()}
+        is_array = isinstance(numbers, np.ndarray)
+        data = {key: table[numbers] if is_array else [table[row] for row in numbers] for key, table in tables.items()}
         return data, [PAD, BOS, EOS, *words], numbers
 
     def word_table(self, words: list[str]) -> np.ndarray:
@@ -527,14 +498,10 @@ class ElmoTokenizer(TokenizersBackend):
         if "input_ids" not in encoded_inputs:
             names = ", ".join(map(repr, encoded_inputs)) or "nothing"
             raise ValueError(f"Invalid `encoded_inputs`: {names}. Expected 'input_ids' among them.")
-        data, is_batch = dict(encoded_inputs), _is_batch(encoded_inputs["input_ids"], self.word_input)
-        if return_tensors is None:
-            first = data["input_ids"]
-            while isinstance(first, (list, tuple)) and first:
-                first = first[0]
-            return_tensors = {torch.Tensor: "pt", np.ndarray: "np"}.get(type(first))
-        if not is_batch:
-            data = {key: [value] for key, value in data.items()}
+        depth, first = _innermost(encoded_inputs["input_ids"])
+        is_batch = depth > self._depth
+        return_tensors = return_tensors or {torch.Tensor: "pt", np.ndarray: "np"}.get(type(first))
+        data = {key: value if is_batch else [value] for key, value in encoded_inputs.items()}
         # Rows as arrays: a list of lists of fifty numbers is slow to walk.
         rows = [np.asarray(ids, dtype=np.int64) for ids in data["input_ids"]]
         lengths = [len(ids) for ids in rows]
@@ -553,9 +520,7 @@ class ElmoTokenizer(TokenizersBackend):
                 values = [np.asarray(value) for value in data[key]]
                 if all(value.ndim and len(value) == n for value, n in zip(values, lengths, strict=True)):
                     data[key] = _pad_rows(values, side, length, pad_to_multiple_of, PADDING_VALUES[key])
-        data = _convert_arrays(data, return_tensors)
-        if return_tensors is None and not is_batch:
-            data = {key: value[0] for key, value in data.items()}
+        _convert_arrays(data, return_tensors, is_batch)
         return BatchEncoding(data, tensor_type=return_tensors)
 
     # Ids to text
@@ -576,14 +541,10 @@ class ElmoTokenizer(TokenizersBackend):
             return PAD if ids == 0 else self.word_vocabulary[ids - 1]
         return word_of_row(ids) if self.dictionary is None else self.dictionary.word_of(ids)
 
-    def convert_tokens_to_string(self, tokens: list[str]) -> str:
-        """Joins words with spaces."""
-        return " ".join(tokens)
-
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str | list[str]:
         """Decodes rows (T, C) to a text, or a batch of them to a list of texts, without padding."""
         ids = to_py_obj(token_ids)
-        if _is_batch(ids, self.word_input):
+        if _innermost(ids)[0] > self._depth:
             return [self.decode(rows, skip_special_tokens) for rows in ids]
         tokens = self.convert_ids_to_tokens(ids, skip_special_tokens)
         return self.convert_tokens_to_string([token for token in tokens if token != PAD])
@@ -594,28 +555,28 @@ class ElmoTokenizer(TokenizersBackend):
         self, save_directory: Any, file_names: tuple, legacy_format: Any = None, filename_prefix: str | None = None
     ) -> tuple[str, ...]:
         file_names = super()._save_pretrained(save_directory, file_names, legacy_format, filename_prefix)
-        words = self._words if self._vocabulary_file is None else self._vocabulary_file
-        files = {"vector_words": self.vector_words, "dictionary": self.dictionary, "word_vocabulary": words}
-        for name, content in files.items():
-            if content is None:
-                continue
+        contents = (self.vector_words, self.dictionary, self._vocabulary)
+        for name, content in zip(("vector_words", "dictionary", "word_vocabulary"), contents, strict=True):
             prefix = f"{filename_prefix}-" if filename_prefix else ""
             path = os.path.join(save_directory, prefix + self.vocab_files_names[name])
-            if name == "dictionary":
+            if isinstance(content, ElmoDictionary):
                 content.write(path)
             elif isinstance(content, list):
                 with open(path, "w", encoding="utf-8") as file:
                     file.writelines(f"{word}\n" for word in content)
-            elif os.path.abspath(path) != os.path.abspath(content):
+            elif content is not None and os.path.abspath(path) != os.path.abspath(content):
                 shutil.copyfile(content, path)
-            file_names = (*file_names, path)
+            file_names += () if content is None else (path,)
         return file_names
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__, _backends={}, _word_lines=None, _cache={})
-        if self._vocabulary_file is not None:
-            state["_words"] = None  # a copy reads the file again at its first use
-        return state
+        state = dict(self.__dict__, _backends={}, _cache={})
+        # A copy reads the file again at its first use.
+        return {name: value for name, value in state.items() if name not in ("word_vocabulary", "word_lines")}
+
+
+def _path_or_list(words: Any) -> Any:
+    return os.fspath(words) if isinstance(words, (str, os.PathLike)) else None if words is None else list(words)
 
 
 def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple[list[list], bool]:
@@ -633,10 +594,8 @@ def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple
     if text_pair is None:
         return [list(text)], True
     if isinstance(text_pair, str) or len(text) != len(text_pair):
-        raise ValueError(
-            f"Invalid `text_pair`: {type(text_pair).__name__} of length {len(text_pair)}. Expected a list of "
-            f"{len(text)}, one for each text."
-        )
+        found = f"{type(text_pair).__name__} of length {len(text_pair)}"
+        raise ValueError(f"Invalid `text_pair`: {found}. Expected a list of {len(text)}, one for each text.")
     return [list(text), list(text_pair)], True
 
 
@@ -656,10 +615,7 @@ def _encode_batch(
     """Computes Rust's Encodings of texts, or of pairs of them."""
     # Rust does not read lone surrogates, and drops empty words.
     if is_split_into_words:
-        columns = [
-            [[(word if word.isascii() else replace_surrogates(word)) or "\ufffd" for word in text] for text in column]
-            for column in columns
-        ]
+        columns = [[[replace_surrogates(word) or "\ufffd" for word in text] for text in column] for column in columns]
     else:
         columns = [list(map(replace_surrogates, column)) for column in columns]
     inputs = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
@@ -668,22 +624,20 @@ def _encode_batch(
 
 
 def _tokens_of_encoding(
-    encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, str] | None
+    encoding: Encoding, texts: list, is_split_into_words: bool, letters: dict[int, int] | None
 ) -> list[str | None]:
     """Finds the token at each position of an Encoding in its text or pair of texts; None is padding."""
-    marks = (None, BOS, EOS)
+    tokens: list[str | None] = []
     positions = zip(encoding.ids, encoding.word_ids, encoding.sequence_ids, encoding.offsets, strict=True)
-    if is_split_into_words:
-        return [marks[number] if word is None else texts[sequence][word] for number, word, sequence, _ in positions]
-    tokens = [
-        marks[number] if word is None else texts[sequence][begin:end]
-        for number, word, sequence, (begin, end) in positions
-    ]
-    if letters is None:
-        return tokens
-    words = zip(tokens, encoding.ids, strict=True)
-    # Added tokens, which are not <UNK>, are spelled as they were added.
-    return [token.translate(letters) if number == RUST_VOCABULARY[UNK] else token for token, number in words]
+    for number, word, sequence, (begin, end) in positions:
+        if word is None:
+            tokens.append((None, BOS, EOS)[number])
+            continue
+        token = texts[sequence][word] if is_split_into_words else texts[sequence][begin:end]
+        # Added tokens, which are not <UNK>, are spelled as they were added.
+        is_spelled = letters is None or number != RUST_VOCABULARY[UNK]
+        tokens.append(token if is_spelled else token.translate(letters))
+    return tokens
 
 
 def _pad_rows(
@@ -698,25 +652,23 @@ def _pad_rows(
     return padded
 
 
-def _convert_arrays(data: dict[str, Any], return_tensors: Any) -> dict[str, Any]:
-    """Converts arrays to tensors for `"pt"`, and arrays and lists of arrays to plain lists for None."""
-    if return_tensors == "pt":  # BatchEncoding would look at every number
-        return {k: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for k, value in data.items()}
-    if return_tensors is None:
-        data = dict(data)
-        for key, value in data.items():
-            if isinstance(value, (list, np.ndarray, torch.Tensor)):
-                data[key] = [row.tolist() if hasattr(row, "tolist") else row for row in value]
-    return data
+def _convert_arrays(data: dict[str, Any], return_tensors: Any, is_batch: Any):
+    """Converts arrays in place, to tensors for `"pt"` and to lists for None: those of one text are not nested."""
+    for key, value in data.items():
+        if return_tensors == "pt" and isinstance(value, np.ndarray):  # BatchEncoding would look at every number
+            data[key] = torch.from_numpy(value)
+        elif return_tensors is None and isinstance(value, (list, np.ndarray, torch.Tensor)):
+            texts = [text.tolist() if hasattr(text, "tolist") else text for text in value]
+            data[key] = texts if is_batch else texts[0]
 
 
-def _is_batch(ids: Any, word_input: bool) -> bool:
-    """Whether ids are those of several texts: their depth is one more than that of one text."""
+def _innermost(ids: Any) -> tuple[int, Any]:
+    """Returns the depth of nested ids, and their first array, tensor or number."""
     depth = 0
     while isinstance(ids, (list, tuple)):
         depth += 1
         ids = next((item for item in ids if not isinstance(item, (list, tuple)) or len(item)), None)
-    return depth + getattr(ids, "ndim", 0) > (1 if word_input else 2)
+    return depth + getattr(ids, "ndim", 0), ids
 
 
 ElmoTokenizer.register_for_auto_class("AutoTokenizer")

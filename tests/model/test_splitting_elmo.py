@@ -5,6 +5,7 @@ import gzip
 import importlib
 import inspect
 import lzma
+import os
 import pickle
 import random
 
@@ -14,7 +15,9 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.model import splitting_elmo
+from elmo_hf.kernels import kernels_disabled
+from elmo_hf.kernels import splitting as fast_splitting
+from elmo_hf.model.splitting_elmo import SPLITTINGS
 
 DATA = TESTS.parent.parent / "shared" / "data"
 MODULES = "argparse asyncio decimal email http.client json logging os pathlib random re shutil statistics subprocess"
@@ -151,10 +154,10 @@ ODD = "aabbAZé\u0301ह\u093fª½²ⅰ٣0189''''....,,--``()\u2019$ \t\u00a0\u0
 PIECES = "No. Art. pp. (No. Dr. U.S. p.m. 's don't 1980's 5'a boys' ... a.b 1,000 etc. J. Mr.) ' '' s' x.' .'".split()
 
 
-@pytest.mark.parametrize("splitting", ["moses-en", "whitespace"])
+@pytest.mark.parametrize("splitting", SPLITTINGS)
 def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monkeypatch):
     """Whatever was read before, and whatever of it was forgotten."""
-    monkeypatch.setattr(splitting_elmo, "MAX_CACHED_PIECES", 1000)
+    monkeypatch.setattr(fast_splitting, "MAX_CACHED_PIECES", 1000)
     random_ = random.Random(1)
 
     def text():
@@ -168,13 +171,16 @@ def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monke
 
     texts = [text() for _ in range(8000)] + ["", " ", "'", ".", "No. 3", "No.", "No. a", f"{'9' * 100_000}x"]
     tokenizer = ElmoTokenizer(splitting)
-    whole = splitting_elmo.split_with_rust(texts, splitting_elmo.get_splitting(splitting).pre_tokenizer(), {})
+    with kernels_disabled():
+        whole = tokenizer.split(texts)
+    assert not tokenizer._cache
     assert tokenizer.split(texts) == whole
     assert len(tokenizer._cache) <= 1000
     encoded = tokenizer(texts[:500], return_offsets_mapping=True)  # by Rust alone
     assert encoded["input_ids"] == tokenizer(texts[:500])["input_ids"]
 
 
+@pytest.mark.skipif(os.environ.get("ELMO_HF_KERNELS") == "0", reason="this process has no kernels")
 def test_what_a_tokenizer_knows_of_pieces_is_not_copied():
     tokenizer = ElmoTokenizer()
     words = tokenizer.split(["Known by now, it is."])

@@ -14,7 +14,7 @@ from reference_bilm import ReferenceBilm
 from transformers import AutoTokenizer
 
 from elmo_hf import ElmoTokenizer, byte_rows
-from elmo_hf.model.splitting_elmo import SPLITTINGS, split_with_rust
+from elmo_hf.model.splitting_elmo import SPLITTINGS, split_words
 from elmo_hf.model.tokenization_elmo import word_of_row
 
 PROPERTY = settings(deadline=None, max_examples=150, derandomize=True)
@@ -354,7 +354,7 @@ def test_where_rust_gives_up_is_an_error(monkeypatch):
             raise PanicException("retry-limit-in-match over")
 
     with pytest.raises(ValueError, match="it cannot be split into words: retry-limit-in-match over"):
-        split_with_rust(["text"], Splitter(), {})
+        split_words(["text"], Splitter(), "whitespace", {})
 
 
 @pytest.mark.parametrize("longest", [{}, [], "many", True, 0, -5])
