@@ -322,7 +322,7 @@ def test_labels_that_cannot_be_are_refused(row):
     batch = collate(rows_of(model, 3))
     if "labels" in batch:
         batch["labels"][..., -2:] = 9
-        with pytest.raises(ValueError, match="labels holds 9; accepted are classes from 0 to 4, and -100 for none"):
+        with pytest.raises(ValueError, match="Invalid label in `labels`: 9. Expected 0 to 4, and -100 for none"):
             model(**batch)
     else:
         batch["start_positions"][1] = 1
@@ -337,8 +337,8 @@ def test_inputs_that_cannot_be_are_refused(row):
     mask = batch["attention_mask"]
     wrong = {
         "exactly one of the two": {"input_ids": None},
-        "word_vector_ids has the shape .* accepted is one value per token": {"word_vector_ids": mask[:, 1:].long()},
-        "token_type_ids has the type torch.float32; accepted are whole numbers": {"token_type_ids": mask.float()},
+        "Invalid shape of `word_vector_ids`: .* Expected a value per token": {"word_vector_ids": mask[:, 1:].long()},
+        "Invalid type of `token_type_ids`: torch.float32. Expected integers": {"token_type_ids": mask.float()},
         "got an unexpected keyword argument 'past_states'": {"past_states": ()},
     }
     for message, given in wrong.items():
