@@ -47,9 +47,7 @@ def require(condition: Any, name: str, value: Any, expected: str):
 @strict
 @dataclass(kw_only=True)
 class HeadSettings:
-    """Settings that every head has. A head's own `Settings` derive from this class.
-
-    Methods `validate_...` are checks. Whole numbers are sizes, at least 1, and `dropout` is a probability.
+    """Settings that every head has; methods `validate_...` are checks. A head's own `Settings` derive from this class.
 
     Args:
         elmo_at: where a mix of the biLM's layers is concatenated: `"input"`, `[x; ELMo]`, `"output"`, `[h; ELMo]`,
@@ -66,14 +64,6 @@ class HeadSettings:
     tune_word_vectors: bool = False
     output_mix_dropout: float | int | None = None
     output_mix_l2: float | int | None = None
-
-    def validate_sizes(self):
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            if setting.type is int:
-                require(value >= 1, setting.name, value, "a whole number of at least 1")
-            elif setting.name == "dropout":
-                require(0 <= value < 1, "dropout", value, "a probability from 0 to below 1")
 
     def validate_inputs(self):
         at, table = self.elmo_at, self.word_vectors
@@ -274,6 +264,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             self.output_dropout = nn.Dropout(config.mix_dropout if dropout is None else dropout)
         output_size = config.hidden_size if "output" in settings.elmo_at else 0
         self.classifier = head_class(config, settings, input_size, output_size)
+        self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
 
     @classmethod
@@ -285,12 +276,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         model, report = super().from_pretrained(name, *args, **reported)
         if model._saved_head_type(name, kwargs) not in (None, model.config.head["type"]):
             # Weights of two heads may share a name.
-            parts = [part for key, part in model.named_children() if key in HEAD_PARTS]
             own = {key: weight for key, weight in model.named_parameters() if key.split(".")[0] in HEAD_PARTS}
             for weight in own.values():
                 weight._is_hf_initialized = False
-            for part in parts:
-                part.apply(model._init_weights)
+            for part in {key.split(".")[0] for key in own}:
+                model.get_submodule(part).apply(model._init_weights)
             report["missing_keys"] |= own.keys()
             report["mismatched_keys"] = {key for key in report["mismatched_keys"] if key[0] not in own}
         model._check_loaded(name, report, *wanted)
@@ -306,11 +296,6 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             return None  # weights without a config
         head = config.get("head")
         return head.get("type") if isinstance(head, dict) else head
-
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether the head compares two sentences."""
-        return self.classifier.reads_pairs
 
     @torch.no_grad()
     def set_word_vectors(self, vectors: Any):
@@ -431,22 +416,18 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 raise ValueError(f"Row {wrong[0]} holds {content}, but this model's head reads {expected}.")
         return [mask & ~second, second] if pairs else [mask]
 
-    def mix_penalty(self) -> Tensor | float:
-        """The penalties of the mixes that the head reads."""
-        mixes = {"input": "elmo.scalar_mix", "output": "output_mix"}
-        return sum(self.get_submodule(mixes[place]).penalty() for place in self.head_settings.elmo_at)
-
     def task_loss(self, losses: Tensor, num_items_in_batch: Tensor | int | None, count: int | None = None) -> Tensor:
         """The mean of `losses` over `count` labels (default: number of losses) plus the penalty of the mixes.
 
-        With accumulated gradients `num_items_in_batch` counts the labels of all batches of a step, and the losses of
-        these batches, penalties included, add up to the loss of one large batch.
+        With accumulated gradients, of `num_items_in_batch` labels, the losses add up to that of one large batch.
         """
         count = losses.numel() if count is None else count
         items = max(count, 1) if num_items_in_batch is None else num_items_in_batch
         if isinstance(items, Tensor):
             items = items.to(losses.device)
-        return (losses.sum() + count * self.mix_penalty()) / items
+        mixes = {"input": "elmo.scalar_mix", "output": "output_mix"}
+        penalty = sum(self.get_submodule(mixes[place]).penalty() for place in self.head_settings.elmo_at)
+        return (losses.sum() + count * penalty) / items
 
 
 def _check_shape(name: str, x: Tensor, shape: Sequence[int]):
@@ -478,7 +459,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
-    """ELMo with a label for a sentence; with `head={"sentence_pairs": True}` for a pair, `<S> a </S> <S> b </S>`."""
+    """ELMo with a label for a sentence; with `head={"sentence_pairs": True}` for a pair `<S> a </S> <S> b </S>`."""
 
     task_class, linear_head, separates_pairs = "ElmoForSequenceClassification", LinearSentences, True
     output_class = SequenceClassifierOutput
@@ -545,8 +526,8 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         return QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end, hidden_states=hidden_states)
 
     def _check_answers(self, starts: Tensor, ends: Tensor, words: Tensor):
-        _check_shape("start_positions", starts, words.shape[:1])
-        _check_shape("end_positions", ends, words.shape[:1])
+        for name, positions in (("start_positions", starts), ("end_positions", ends)):
+            _check_shape(name, positions, words.shape[:1])
         if can_inspect(words):
             expected = "the first and the last word of a span of the passage"
             for row, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):

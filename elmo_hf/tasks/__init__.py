@@ -78,7 +78,7 @@ def find_head(name: Any, values: dict[str, Any], owner: str, has_linear: bool) -
     other = f"; {name!r} is a head of {head_owner(name)}" if name not in names and head_owner(name) else ""
     require(name in names, "head", name, f"{choices(name, names)} for {owner}{other}")
     found, values = head_class(owner, name), dict(values)
-    presets, preset = getattr(found.Settings, "presets", {}), values.pop("preset", None)
+    presets, preset = found.Settings.presets, values.pop("preset", None)
     if preset is not None:
         expected = " or ".join(map(repr, presets)) or "none: this head has one size"
         require(preset in presets, f"head['preset'] of {name!r}", preset, expected)
