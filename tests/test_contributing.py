@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipe for a task, followed word for word."""
+"""The recipes of CONTRIBUTING, followed word for word."""
 
 import re
 import shutil
@@ -41,20 +41,68 @@ print(type(model).__module__.split(".")[0], type(model.classifier).__module__, m
 """
 
 
-def test_a_task_is_one_folder_and_one_row(root, tmp_path):
-    recipe = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Adding a task")[1]
+KERNEL = """
+import sys
+sys.path.insert(0, package)
+import torch
+import elmo_hf
+from elmo_hf import kernels
+from elmo_hf.kernels import single_row
+from elmo_hf.model.modeling_elmo import ElmoLinear
+assert elmo_hf.__file__.startswith(package), elmo_hf.__file__
+products = []
+real = torch.mv
+torch.mv = lambda *arguments: products.append(1) or real(*arguments)
+torch.manual_seed(0)
+layer, x = ElmoLinear(4, 3), torch.randn(5, 4)
+with torch.no_grad():
+    found = [layer(x[:1]), layer(x)]
+    called = len(products)
+    with kernels.kernels_disabled():
+        plain = [layer(x[:1]), layer(x)]
+torch.testing.assert_close(found, plain)
+layer(x[:1]).sum().backward()
+print(called, len(products), layer.weight.grad is not None)
+"""
+
+
+def blocks_of(root, title):
+    """The code of a recipe, without its indentation."""
+    recipe = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^ +```(?:python|text)\n(.*?)^ +```$", recipe, re.S | re.M)
-    file, row = ("".join(text[3:] for text in block.splitlines(keepends=True)) for block in blocks)
-    shutil.copytree(root / "elmo_hf", tmp_path / "elmo_hf", ignore=shutil.ignore_patterns("__pycache__"))
+    return ["".join(text[3:] or "\n" for text in block.splitlines(keepends=True)) for block in blocks]
+
+
+def copy_package(root, folder):
+    shutil.copytree(root / "elmo_hf", folder / "elmo_hf", ignore=shutil.ignore_patterns("__pycache__"))
+    return {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+
+
+def test_a_kernel_is_one_file_and_one_line(root, tmp_path):
+    file, line, imported = blocks_of(root, "A new kernel")
+    env = copy_package(root, tmp_path)
+    folder = tmp_path / "elmo_hf" / "kernels"
+    (folder / "single_row.py").write_text(file, encoding="utf-8")
+    table = (folder / "__init__.py").read_text(encoding="utf-8")
+    before, after = '    "linear": linear,\n', "from .softmax import"
+    assert table.count(before) == table.count(after) == 1
+    table = table.replace(before, line).replace(after, imported + after)
+    (folder / "__init__.py").write_text(table, encoding="utf-8")
+    # One call of the kernel's own case; none with the kernels disabled, none where gradients are needed.
+    assert _run_alone(f"package = {str(tmp_path)!r}\n" + KERNEL, env, tmp_path) == ["1 1 True"]
+
+
+def test_a_task_is_one_folder_and_one_row(root, tmp_path):
+    file, row = blocks_of(root, "A new task")
+    env = copy_package(root, tmp_path)
     tasks = tmp_path / "elmo_hf" / "tasks"
     (tasks / "window").mkdir()
     (tasks / "window" / "__init__.py").write_text("")
-    (tasks / "window" / "head.py").write_text(file.replace("\n\n\n\n", "\n\n\n"), encoding="utf-8")
+    (tasks / "window" / "head.py").write_text(file, encoding="utf-8")
     table = (tasks / "__init__.py").read_text(encoding="utf-8")
     assert row.strip().endswith(","), row
     (tasks / "__init__.py").write_text(table.replace("HEADS = (\n", "HEADS = (\n" + row, 1), encoding="utf-8")
 
-    env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
     folder = str(tmp_path / "saved")
     values = f"package = {str(tmp_path)!r}\nfolder = {folder!r}\n"
     printed = _run_alone(values + TRY, env, tmp_path)

@@ -7,13 +7,12 @@ if `config.head` names one. The pipelines for these models are at the end of thi
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-import numpy as np
 import torch
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
 from transformers import initialization as init
@@ -35,8 +34,8 @@ from .modeling_elmo import (
     word_mask,
 )
 
-# Parameters of a task model that do not belong to its biLM.
-HEAD_PREFIXES = ("classifier.", "output_mix.", "word_vectors.")
+# Parts of a task model that do not belong to its biLM.
+HEAD_PARTS = ("classifier", "output_mix", "word_vectors")
 
 
 def require(condition: Any, name: str, value: Any, expected: str):
@@ -48,9 +47,7 @@ def require(condition: Any, name: str, value: Any, expected: str):
 @strict
 @dataclass(kw_only=True)
 class HeadSettings:
-    """Settings that every head has. A head's own `Settings` derive from this class.
-
-    Methods `validate_...` are checks. Whole numbers are sizes, at least 1, and `dropout` is a probability.
+    """Settings that every head has; methods `validate_...` are checks. A head's own `Settings` derive from this class.
 
     Args:
         elmo_at: where a mix of the biLM's layers is concatenated: `"input"`, `[x; ELMo]`, `"output"`, `[h; ELMo]`,
@@ -60,8 +57,6 @@ class HeadSettings:
         output_mix_dropout, output_mix_l2: of the mix at the output; None for the config's `mix_dropout` and `mix_l2`.
     """
 
-    # Named sets of values, chosen by head={"type": ..., "preset": "small"}.
-    presets: ClassVar[dict[str, dict[str, Any]]] = {}
     places: ClassVar[tuple[str, ...]] = ("input", "output")
 
     elmo_at: list = field(default_factory=lambda: ["input"])
@@ -69,14 +64,6 @@ class HeadSettings:
     tune_word_vectors: bool = False
     output_mix_dropout: float | int | None = None
     output_mix_l2: float | int | None = None
-
-    def validate_sizes(self):
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            if setting.type is int:
-                require(value >= 1, setting.name, value, "a whole number of at least 1")
-            elif setting.name == "dropout":
-                require(0 <= value < 1, "dropout", value, "a probability from 0 to below 1")
 
     def validate_inputs(self):
         at, table = self.elmo_at, self.word_vectors
@@ -94,37 +81,23 @@ def read_head(head: str | dict | None, model_class: "type[ElmoTaskModel]") -> tu
     """Resolves `config.head` for a task class: the type name, the class and the complete settings."""
     values = {"type": head} if isinstance(head, str) else dict(head or {})
     name = values.pop("type", model_class.default_head)
-    head_class = _find_head(name, model_class)
-    presets, names = head_class.Settings.presets, [setting.name for setting in fields(head_class.Settings)]
-    preset = values.pop("preset", None)
-    if preset is not None:
-        expected = " or ".join(map(repr, presets)) or "none: this head has one size"
-        require(preset in presets, f"head['preset'] of {name!r}", preset, expected)
-        values = {**presets[preset], **values}
+    head_class = model_class.linear_head
+    if head_class is None or name != "linear":
+        try:
+            from elmo_hf.tasks import find_head
+        except ImportError as error:
+            raise ImportError(f"The head {name!r} needs the package: pip install elmo-hf.") from error
+        head_class, values = find_head(name, values, model_class.task_class, has_linear=head_class is not None)
+    names = [setting.name for setting in fields(head_class.Settings)]
     for key in values:
-        require(key in names, f"head of type {name!r}", key, _choices(key, names))
+        require(key in names, f"head of type {name!r}", key, choices(key, names))
     try:
         return name, head_class, head_class.Settings(**values)
     except StrictDataclassError as error:
         raise ValueError(f"The head {name!r}: {' '.join(str(error).split())}") from error
 
 
-def _find_head(name: Any, model_class: "type[ElmoTaskModel]") -> type:
-    """The class of a head: a linear one from this file, any other one from the installed package."""
-    if name == "linear" and model_class.linear_head is not None:
-        return model_class.linear_head
-    try:
-        from elmo_hf.tasks import head_class, head_names, head_owner
-    except ImportError as error:
-        raise ImportError(f"The head {name!r} needs the package: pip install elmo-hf.") from error
-    owner = model_class.task_class
-    names = (["linear"] if model_class.linear_head else []) + head_names(owner)
-    other = f"; {name!r} is a head of {head_owner(name)}" if name not in names and head_owner(name) else ""
-    require(name in names, "head", name, f"{_choices(name, names)} for {owner}{other}")
-    return head_class(owner, name)
-
-
-def _choices(name: Any, names: list[str]) -> str:
+def choices(name: Any, names: list[str]) -> str:
     """The accepted names, and the most similar one."""
     close = difflib.get_close_matches(str(name), names, 1)
     return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
@@ -140,10 +113,10 @@ class HeadInput(NamedTuple):
         marks: (B, T), `token_type_ids` where they mark words and do not separate a pair; or None.
     """
 
-    x: torch.Tensor
-    words: torch.Tensor
-    output: torch.Tensor | None = None
-    marks: torch.Tensor | None = None
+    x: Tensor
+    words: Tensor
+    output: Tensor | None = None
+    marks: Tensor | None = None
 
 
 class ElmoHead(nn.Module):
@@ -156,16 +129,16 @@ class ElmoHead(nn.Module):
     Settings: Any = HeadSettings
     reads_pairs = False
 
-    def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Losses of tokens, to be summed; labels (B, T) are -100 where there is none."""
         return nll(logits, labels)
 
-    def decode(self, logits: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    def decode(self, logits: Tensor, words: Tensor) -> Tensor:
         """Logits (B, T, num_labels) in evaluation mode: the argmax of a position is its label."""
         return logits
 
 
-def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def nll(logits: Tensor, labels: Tensor) -> Tensor:
     """Negative log likelihoods of labels (...) under logits (..., num_labels), without those of -100."""
     labels = check_labels(labels, logits.shape[-1])
     labeled = labels != -100
@@ -175,8 +148,6 @@ def nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 class LinearTokens(ElmoHead, nn.Linear):
     """A linear layer on the vector of every token."""
 
-    @strict
-    @dataclass(kw_only=True)
     class Settings(HeadSettings):
         """No settings of its own."""
 
@@ -185,7 +156,7 @@ class LinearTokens(ElmoHead, nn.Linear):
     def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
         nn.Linear.__init__(self, input_size, config.num_labels)
 
-    def logits(self, sentence: HeadInput) -> torch.Tensor:
+    def logits(self, sentence: HeadInput) -> Tensor:
         return self(sentence.x)
 
 
@@ -213,7 +184,7 @@ class LinearSentences(ElmoHead, nn.Linear):
         self.pooling, self.num_directions = settings.pooling, config.num_directions
         self.reads_pairs = settings.sentence_pairs
 
-    def logits(self, *sentences: HeadInput) -> torch.Tensor:
+    def logits(self, *sentences: HeadInput) -> Tensor:
         u, *v = (pool_words(each.x, each.words, self.pooling, self.num_directions) for each in sentences)
         return self(torch.cat([u, v[0], (u - v[0]).abs(), u * v[0]], -1) if v else u)
 
@@ -238,7 +209,7 @@ class LinearSpans(ElmoHead):
         self.linear = nn.Linear(3 * input_size, 2)
         self.no_answer = nn.Linear(3 * input_size, 1) if settings.no_answer else None
 
-    def spans(self, question: HeadInput, passage: HeadInput) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    def spans(self, question: HeadInput, passage: HeadInput) -> tuple[Tensor, Tensor, Tensor | None]:
         """Scores (B, T) of beginning and ending at each position, and (B,) of no answer, or None."""
         q, p = pool_words(question.x, question.words), passage.x
         q_t = q[:, None].expand_as(p)
@@ -259,7 +230,7 @@ class WordVectors(nn.Module):
     def initial_weights(self):
         init.zeros_(self.table)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: Tensor) -> Tensor:
         return F.embedding(ids, self.table)
 
 
@@ -267,8 +238,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     """Base class of task models: a biLM, frozen by default, the head that `config.head` names, its input and loss."""
 
     freezes_by_default = True
-    # Trainer passes `num_items_in_batch` to forward.
-    accepts_loss_kwargs = True
+    accepts_loss_kwargs = True  # Trainer passes `num_items_in_batch` to forward
     # The class whose heads this one has, its linear head, and the head if `config.head` names none.
     task_class: ClassVar[str] = ""
     linear_head: ClassVar[type | None] = None
@@ -294,32 +264,42 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             self.output_dropout = nn.Dropout(config.mix_dropout if dropout is None else dropout)
         output_size = config.hidden_size if "output" in settings.elmo_at else 0
         self.classifier = head_class(config, settings, input_size, output_size)
+        self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
 
-    @staticmethod
-    def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
-        saved = _saved_head_type(load_config, getattr(model.config, "_commit_hash", None))
-        if saved is not None and saved != model.config.head["type"]:
-            # Weights of two heads may share a name: initialise those of this head again.
-            own = {name: weight for name, weight in model.named_parameters() if name.startswith(HEAD_PREFIXES)}
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
+        """As for every ELMo; if the saved head has another type, this one gets new weights."""
+        name = pretrained_model_name_or_path
+        wanted = [kwargs.pop(key, False) for key in ("ignore_mismatched_sizes", "output_loading_info")]
+        reported = {**kwargs, "ignore_mismatched_sizes": True, "output_loading_info": True}
+        model, report = super().from_pretrained(name, *args, **reported)
+        if model._saved_head_type(name, kwargs) not in (None, model.config.head["type"]):
+            # Weights of two heads may share a name.
+            own = {key: weight for key, weight in model.named_parameters() if key.split(".")[0] in HEAD_PARTS}
             for weight in own.values():
                 weight._is_hf_initialized = False
-            loading_info.missing_keys |= own.keys()
-            loading_info.mismatched_keys = {key for key in loading_info.mismatched_keys if key[0] not in own}
-        return ElmoPreTrainedModel._finalize_model_loading(model, load_config, loading_info)
+            for part in {key.split(".")[0] for key in own}:
+                model.get_submodule(part).apply(model._init_weights)
+            report["missing_keys"] |= own.keys()
+            report["mismatched_keys"] = {key for key in report["mismatched_keys"] if key[0] not in own}
+        model._check_loaded(name, report, *wanted)
+        return (model, report) if wanted[1] else model
 
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether the head compares two sentences."""
-        return self.classifier.reads_pairs
+    def _saved_head_type(self, name: Any, options: dict[str, Any]) -> str | None:
+        """The type of `head` in the config.json beside the weights."""
+        options = {key: value for key, value in options.items() if key not in ("config", "state_dict")}
+        commit = getattr(self.config, "_commit_hash", None)
+        try:
+            config = {} if name is None else PreTrainedConfig.get_config_dict(name, **options, _commit_hash=commit)[0]
+        except (OSError, ValueError):
+            return None  # weights without a config
+        head = config.get("head")
+        return head.get("type") if isinstance(head, dict) else head
 
     @torch.no_grad()
     def set_word_vectors(self, vectors: Any):
-        """Fills the table of word vectors: a row for each word, in the order of the tokenizer's `vector_words`.
-
-        Args:
-            vectors: (words, size), an array or a tensor.
-        """
+        """Fills the table of word vectors from an array: a row for each of the tokenizer's `vector_words`."""
         vectors, expected = torch.as_tensor(vectors), self.head_settings.word_vectors
         shape = list(vectors.shape)
         require(shape == expected, "vectors", shape, f"the shape of the head's word_vectors, {expected}")
@@ -333,14 +313,14 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        num_items_in_batch: torch.Tensor | int | None = None,
-        word_vector_ids: torch.Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        word_vector_ids: Tensor | None = None,
         **keywords: Any,
     ) -> Any:
         """
@@ -357,18 +337,19 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         sentences, hidden_states = self.head_inputs(
             input_ids, attention_mask, inputs_embeds, token_type_ids, word_vector_ids, output_hidden_states, **keywords
         )
-        return self._output(sentences, labels, num_items_in_batch, hidden_states)
+        logits, loss = self.logits_and_loss(sentences, labels, num_items_in_batch)
+        return self.output_class(loss=loss, logits=logits, hidden_states=hidden_states)
 
     def head_inputs(
         self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None,
-        word_vector_ids: torch.Tensor | None,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        inputs_embeds: Tensor | None,
+        token_type_ids: Tensor | None,
+        word_vector_ids: Tensor | None,
         output_hidden_states: bool | None,
         **keywords: Any,
-    ) -> tuple[list[HeadInput], tuple[torch.Tensor, ...] | None]:
+    ) -> tuple[list[HeadInput], tuple[Tensor, ...] | None]:
         """Checks the inputs; returns a `HeadInput` for each sentence, and the biLM's layers if requested."""
         per_token = {"token_type_ids": token_type_ids, "word_vector_ids": word_vector_ids}
         check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask, **per_token)
@@ -377,9 +358,9 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         masks = self._sentence_masks(mask, input_ids, token_type_ids) if self.separates_pairs else [mask]
         marks = None if self.separates_pairs else token_type_ids
         # Each sentence of a pair is a row of its own, in which the other one is masked.
-        rows, count = _cat(masks), len(masks)
+        rows, count = torch.cat(masks), len(masks)
         tensors = (input_ids, inputs_embeds, word_vector_ids)
-        input_ids, inputs_embeds, word_vector_ids = (None if x is None else _cat([x] * count) for x in tensors)
+        input_ids, inputs_embeds, word_vector_ids = (None if x is None else torch.cat([x] * count) for x in tensors)
         words = word_mask(self.config, rows, input_ids)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
@@ -395,29 +376,24 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 mix = self.output_dropout(self.output_mix(output.hidden_states, rows, words))
             if output_hidden_states:
                 # Of the two rows of a pair one is zero at every position.
-                layers = output.hidden_states
-                layers = layers if count == 1 else tuple(sum(layer.chunk(count)) for layer in layers)
+                layers = tuple(sum(layer.chunk(count)) if count > 1 else layer for layer in output.hidden_states)
         mixes = [None] * count if mix is None else mix.chunk(count)
-        sentences = zip(_cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
+        sentences = zip(torch.cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
         return [HeadInput(*sentence, marks) for sentence in sentences], layers
 
-    def _check_word_vectors(self, ids: torch.Tensor | None):
-        if self.word_vectors is None:
-            if ids is not None:
-                raise ValueError("Unexpected `word_vector_ids`: this model's head has no `word_vectors`.")
-            return
-        if ids is None:
+    def _check_word_vectors(self, ids: Tensor | None):
+        if ids is None and self.word_vectors is not None:
             raise ValueError("Missing `word_vector_ids`. A tokenizer with `vector_words` returns them.")
-        if can_inspect(ids):
+        if ids is not None and self.word_vectors is None:
+            raise ValueError("Unexpected `word_vector_ids`: this model's head has no `word_vectors`.")
+        if ids is not None and can_inspect(ids):
             most = self.head_settings.word_vectors[0] + 1
             wrong = ids[(ids < 0) | (ids > most)].tolist()
             require(not wrong, "word_vector_ids", wrong[:1], f"ids from 0 to {most}")
             if not self.word_vectors.table[2:].any():
                 raise ValueError("The table of word vectors is empty. Fill it once: model.set_word_vectors(vectors).")
 
-    def _sentence_masks(
-        self, mask: torch.Tensor, input_ids: torch.Tensor | None, token_type_ids: torch.Tensor | None
-    ) -> list[torch.Tensor]:
+    def _sentence_masks(self, mask: Tensor, input_ids: Tensor | None, token_type_ids: Tensor | None) -> list[Tensor]:
         """The mask (B, T) of each sentence: one, or two of a pair."""
         pairs = self.reads_pairs
         if token_type_ids is not None:
@@ -440,102 +416,70 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 raise ValueError(f"Row {wrong[0]} holds {content}, but this model's head reads {expected}.")
         return [mask & ~second, second] if pairs else [mask]
 
-    def mix_penalty(self) -> torch.Tensor | float:
-        """The penalties of the mixes that the head reads."""
-        mixes = {"input": "elmo.scalar_mix", "output": "output_mix"}
-        return sum(self.get_submodule(mixes[place]).penalty() for place in self.head_settings.elmo_at)
-
-    def task_loss(
-        self, losses: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, count: int | None = None
-    ) -> torch.Tensor:
+    def task_loss(self, losses: Tensor, num_items_in_batch: Tensor | int | None, count: int | None = None) -> Tensor:
         """The mean of `losses` over `count` labels (default: number of losses) plus the penalty of the mixes.
 
-        With accumulated gradients `num_items_in_batch` counts the labels of all batches of a step, and the losses of
-        these batches, penalties included, add up to the loss of one large batch.
+        With accumulated gradients, of `num_items_in_batch` labels, the losses add up to that of one large batch.
         """
         count = losses.numel() if count is None else count
         items = max(count, 1) if num_items_in_batch is None else num_items_in_batch
-        if isinstance(items, torch.Tensor):
+        if isinstance(items, Tensor):
             items = items.to(losses.device)
-        return (losses.sum() + count * self.mix_penalty()) / items
+        mixes = {"input": "elmo.scalar_mix", "output": "output_mix"}
+        penalty = sum(self.get_submodule(mixes[place]).penalty() for place in self.head_settings.elmo_at)
+        return (losses.sum() + count * penalty) / items
 
 
-def _saved_head_type(load_config: Any, commit: str | None) -> str | None:
-    """The type of `head` in the config.json beside the weights."""
-    name = load_config.pretrained_model_name_or_path
-    try:
-        kwargs = load_config.download_kwargs or {}
-        config = PreTrainedConfig.get_config_dict(name, _commit_hash=commit, **kwargs)[0] if name is not None else {}
-    except (OSError, ValueError):
-        return None  # weights without a config
-    head = config.get("head")
-    return head.get("type") if isinstance(head, dict) else head
-
-
-def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
-
-
-def _check_shape(name: str, x: torch.Tensor, shape: Sequence[int]):
+def _check_shape(name: str, x: Tensor, shape: Sequence[int]):
     require(x.shape == tuple(shape), f"{name}.shape", tuple(x.shape), f"{tuple(shape)}")
+
+
+def _pipeline(task: str, pipeline: str, model: str) -> dict[str, dict[str, Any]]:
+    """A pipeline of this file in `custom_pipelines` of a saved config."""
+    return {task: {"impl": f"modeling_elmo_heads.{pipeline}", "pt": [f"AutoModelFor{model}"], "type": "text"}}
 
 
 class ElmoForTokenClassification(ElmoTaskModel):
     """ELMo with a label for every token, for example a part of speech or an entity."""
 
     task_class, linear_head = "ElmoForTokenClassification", LinearTokens
-    saved_pipelines = {
-        "token-classification": {
-            "impl": "modeling_elmo_heads.ElmoTokenClassificationPipeline",
-            "pt": ["AutoModelForTokenClassification"],
-            "type": "text",
-        }
-    }
+    output_class = TokenClassifierOutput
+    saved_pipelines = _pipeline("token-classification", "ElmoTokenClassificationPipeline", "TokenClassification")
 
-    def _output(
-        self, sentences: list[HeadInput], labels: Any, num_items_in_batch: Any, hidden_states: Any
-    ) -> TokenClassifierOutput:
+    def logits_and_loss(self, sentences: list[HeadInput], labels: Any, items: Any) -> tuple[Tensor, Tensor | None]:
         logits, loss = self.classifier.logits(sentences[0]), None  # (B, T, num_labels)
         if labels is not None:
             _check_shape("labels", labels, logits.shape[:2])
             labels = check_labels(labels, self.num_labels)
             losses = self.classifier.losses(logits, labels)
-            loss = self.task_loss(losses, num_items_in_batch, count=int((labels != -100).sum()))
+            loss = self.task_loss(losses, items, count=int((labels != -100).sum()))
         if not self.training:
             logits = self.classifier.decode(logits, sentences[0].words)
-        return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
+        return logits, loss
 
 
 class ElmoForSequenceClassification(ElmoTaskModel):
-    """ELMo with a label for a sentence, or for a pair, `<S> a </S> <S> b </S>`, with `head={"sentence_pairs": True}`."""
+    """ELMo with a label for a sentence; with `head={"sentence_pairs": True}` for a pair `<S> a </S> <S> b </S>`."""
 
     task_class, linear_head, separates_pairs = "ElmoForSequenceClassification", LinearSentences, True
-    saved_pipelines = {
-        "text-classification": {
-            "impl": "modeling_elmo_heads.ElmoTextClassificationPipeline",
-            "pt": ["AutoModelForSequenceClassification"],
-            "type": "text",
-        }
-    }
+    output_class = SequenceClassifierOutput
+    saved_pipelines = _pipeline("text-classification", "ElmoTextClassificationPipeline", "SequenceClassification")
 
-    def _output(
-        self, sentences: list[HeadInput], labels: Any, num_items_in_batch: Any, hidden_states: Any
-    ) -> SequenceClassifierOutput:
+    def logits_and_loss(self, sentences: list[HeadInput], labels: Any, items: Any) -> tuple[Tensor, Tensor | None]:
         logits = self.classifier.logits(*sentences)  # (B, num_labels)
-        loss = None if labels is None else self.task_loss(self._losses(logits, labels), num_items_in_batch)
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
-
-    def _losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if labels is None:
+            return logits, None
         if self.config.problem_type is None:
             several = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
             self.config.problem_type = "regression" if self.num_labels == 1 else several
         if self.config.problem_type == "single_label_classification":
             _check_shape("labels", labels.reshape(-1), logits.shape[:1])
-            return nll(logits, labels.reshape(-1))
+            return logits, self.task_loss(nll(logits, labels.reshape(-1)), items)
         if labels.numel() != logits.numel():
             _check_shape("labels", labels, logits.shape)
         loss = F.mse_loss if self.config.problem_type == "regression" else F.binary_cross_entropy_with_logits
-        return loss(logits.float(), labels.to(torch.float32).view(logits.shape), reduction="none")
+        losses = loss(logits.float(), labels.to(torch.float32).view(logits.shape), reduction="none")
+        return logits, self.task_loss(losses, items)
 
 
 class ElmoForQuestionAnswering(ElmoTaskModel):
@@ -548,15 +492,15 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
     @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        start_positions: torch.Tensor | None = None,
-        end_positions: torch.Tensor | None = None,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        num_items_in_batch: torch.Tensor | int | None = None,
-        word_vector_ids: torch.Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        word_vector_ids: Tensor | None = None,
         **keywords: Any,
     ) -> QuestionAnsweringModelOutput:
         """Positions (B,) are those of an answer's first and last word; with `no_answer`, 0 and 0 for none.
@@ -581,15 +525,15 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             start, end = (torch.cat([none[:, None].float() / 2, scores[:, 1:]], 1) for scores in (start, end))
         return QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end, hidden_states=hidden_states)
 
-    def _check_answers(self, starts: torch.Tensor, ends: torch.Tensor, words: torch.Tensor):
-        _check_shape("start_positions", starts, words.shape[:1])
-        _check_shape("end_positions", ends, words.shape[:1])
+    def _check_answers(self, starts: Tensor, ends: Tensor, words: Tensor):
+        for name, positions in (("start_positions", starts), ("end_positions", ends)):
+            _check_shape(name, positions, words.shape[:1])
         if can_inspect(words):
-            for row, answer in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-                inside = all(0 <= place < words.shape[1] and words[row, place] for place in answer)
-                none = self.head_settings.no_answer and answer == (0, 0)
-                expected = "the first and the last word of a span of the passage"
-                require(none or (inside and answer[0] <= answer[1]), f"answer of row {row}", answer, expected)
+            expected = "the first and the last word of a span of the passage"
+            for row, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+                inside = 0 <= first <= last < words.shape[1] and words[row, first] and words[row, last]
+                none = self.head_settings.no_answer and first == last == 0
+                require(none or inside, f"answer of row {row}", (first, last), expected)
 
     def answer(self, tokenizer: Any, question: str, passage: str, **options: Any) -> Any:
         """The best span of a passage; options as for [`~ElmoForQuestionAnswering.answers`]."""
@@ -604,9 +548,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
         return find_answers(self, tokenizer, questions, passages, **options)
 
 
-def span_losses(
-    start: torch.Tensor, end: torch.Tensor, none: torch.Tensor | None, starts: torch.Tensor, ends: torch.Tensor
-) -> torch.Tensor:
+def span_losses(start: Tensor, end: Tensor, none: Tensor | None, starts: Tensor, ends: Tensor) -> Tensor:
     """`-log p` of each row's answer, (B,): `p(i, j) = exp(start_i + end_j) / Z`, and `exp(none) / Z` for no answer.
 
     `Z = exp(none) + sum_i sum_j exp(start_i + end_j)` (Clark and Gardner 2017); without `none`, one softmax per end.
@@ -649,35 +591,24 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
         return super().preprocess(sentence, offset_mapping, **params)
 
     def postprocess(
-        self,
-        all_outputs: list[dict[str, Any]],
-        aggregation_strategy: AggregationStrategy = AggregationStrategy.NONE,
-        ignore_labels: list[str] | None = None,
+        self, all_outputs: Any, aggregation_strategy: Any = AggregationStrategy.NONE, ignore_labels: Any = None
     ) -> list[dict[str, Any]]:
-        words: dict[Any, tuple[int, dict[str, Any]]] = {}  # in the order of the text
+        words: dict[Any, tuple[int, dict[str, Any]]] = {}  # by their place in the text, with their context
         for outputs in all_outputs:
-            chunk = self._words(outputs, all_outputs[0]["sentence"])
-            for number, (key, word) in enumerate(chunk):
-                context = min(number, len(chunk) - 1 - number)
+            scores, word_ids = outputs["logits"][0].float().softmax(-1).numpy(), outputs["word_ids"]
+            indices = (outputs["special_tokens_mask"][0] == 0).nonzero().flatten().tolist()
+            for number, index in enumerate(indices):
+                start, end = (int(place) for place in outputs["offset_mapping"][0][index])
+                key = start if word_ids is None else word_ids[index]
+                if word_ids is not None:  # offsets of pre-split words are relative to the word
+                    start, end = (place + outputs["word_to_chars_map"][key][0] for place in (start, end))
+                context = min(number, len(indices) - 1 - number)
                 if key not in words or words[key][0] < context:
-                    words[key] = (context, word)
+                    word = {"word": all_outputs[0]["sentence"][start:end], "start": start, "end": end, "index": index}
+                    words[key] = (context, {**word, "scores": scores[index], "is_subword": False})
         entities = self.aggregate([word for _, word in words.values()], aggregation_strategy)
         ignored = ["O"] if ignore_labels is None else ignore_labels
         return [entity for entity in entities if entity.get("entity_group", entity.get("entity")) not in ignored]
-
-    def _words(self, outputs: dict[str, Any], sentence: str) -> list[tuple[Any, dict[str, Any]]]:
-        """The words of a chunk, each with a key for its place in the text."""
-        scores = outputs["logits"][0].float().softmax(-1).numpy()  # (T, num_labels)
-        word_ids, word_to_chars, words = outputs["word_ids"], outputs["word_to_chars_map"], []
-        for index in np.flatnonzero(outputs["special_tokens_mask"][0].numpy() == 0).tolist():
-            start, end = (int(place) for place in outputs["offset_mapping"][0][index])
-            if word_ids is not None and word_to_chars is not None:
-                # Offsets of pre-split words are relative to the word.
-                begin = word_to_chars[word_ids[index]][0]
-                start, end = start + begin, end + begin
-            word = {"word": sentence[start:end], "scores": scores[index], "start": start, "end": end, "index": index}
-            words.append((start if word_ids is None else word_ids[index], {**word, "is_subword": False}))
-        return words
 
 
 ElmoForTokenClassification.register_for_auto_class("AutoModelForTokenClassification")

@@ -22,7 +22,7 @@ def sentences(count):
 
 
 def test_layers_with_context_know_what_the_words_alone_do_not(tokenizer, tmp_path):
-    model = small(ElmoModel, projection_size=32, cell_size=64)
+    model = small(ElmoModel, projection_size=128, cell_size=256)
     for parameter in model.bilm.parameters():
         parameter.data *= 4  # so that much of a word before comes through
     reader = LayerReader(model, tokenizer)

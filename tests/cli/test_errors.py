@@ -121,4 +121,4 @@ def test_weights_that_break_off(command, folders, tmp_path):
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     _, err = complaint(command, "predict", tmp_path, "a b")
-    assert f"Error: The weights in {weights} are broken and cannot be read: " in err
+    assert f"Error: The weights in {weights} are damaged and cannot be read: " in err

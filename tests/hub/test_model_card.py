@@ -7,7 +7,7 @@ import pytest
 
 from elmo_hf import ElmoForPreTraining, ElmoForSequenceClassification, ElmoForTokenClassification, ElmoModel
 from elmo_hf.hub.model_card import TRAINING, model_card
-from elmo_hf.pretraining.card import card_data
+from elmo_hf.pretraining.training_card import card_data
 
 
 @pytest.mark.parametrize("kind", [ElmoForTokenClassification, ElmoForSequenceClassification])

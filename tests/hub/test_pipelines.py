@@ -34,7 +34,7 @@ from elmo_hf import (
     ElmoTrainer,
 )
 from elmo_hf.hub.pipelines import register_pipelines
-from elmo_hf.model.modeling_elmo_heads import ElmoPipeline
+from elmo_hf.model.modeling_elmo_heads import ElmoPipeline, ElmoTaskModel
 
 STRATEGIES = ["none", "simple", "first", "average", "max"]
 # What each of these words is; every other word is no entity.
@@ -230,7 +230,7 @@ def test_what_others_registered_is_built_for_other_models(monkeypatch):
     assert task["impl"].other is Theirs
 
 
-PRETRAINED = "_init_weights post_init train resize_token_embeddings save_pretrained push_to_hub"
+PRETRAINED = "_init_weights from_pretrained post_init train resize_token_embeddings save_pretrained push_to_hub"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,8 @@ PRETRAINED = "_init_weights post_init train resize_token_embeddings save_pretrai
     [
         (ElmoPipeline, Pipeline, "check_model_type"),
         (ElmoTokenClassificationPipeline, TokenClassificationPipeline, "preprocess postprocess"),
-        (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED + " from_pretrained"),
+        (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED),
+        (ElmoTaskModel, PreTrainedModel, "from_pretrained"),
         (ElmoTrainer, Trainer, "create_model_card"),
     ],
 )

@@ -58,7 +58,8 @@ def test_another_type_takes_the_place_of_the_saved_one():
         ),
         ({"sentence_pairs": "yes"}, "The head 'linear': .*'sentence_pairs' expected bool, got str"),
         ("srl", "Expected one of .* for ElmoForSequenceClassification; 'srl' is a head of ElmoForTokenClassification"),
-        ({"preset": "huge"}, r"Invalid `head\['preset'\] of 'linear'`: 'huge'. Expected none"),
+        ({"preset": "huge"}, "Invalid `head of type 'linear'`: 'preset'. Expected one of 'elmo_at', "),
+        ({"type": "bcn", "preset": "huge"}, r"Invalid `head\['preset'\] of 'bcn'`: 'huge'. Expected 'small'"),
     ],
 )
 def test_what_is_refused(head, sentence):

@@ -13,9 +13,10 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 from transformers import initialization as init
 
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, HeadSettings, require
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, require
 from elmo_hf.tasks.encoders import StackedBiLstm, only_words
 from elmo_hf.tasks.layers import feed_forward, masked_softmax
+from elmo_hf.tasks.settings import NetworkSettings
 
 # Distances between spans: 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more.
 DISTANCES = 9
@@ -42,7 +43,7 @@ class SpanRanker(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(HeadSettings):
+    class Settings(NetworkSettings):
         """
         Args:
             size: of one direction of the biLSTM.

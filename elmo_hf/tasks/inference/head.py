@@ -12,9 +12,10 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 
 from elmo_hf.model.modeling_elmo import pool_words
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, HeadSettings
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput
 from elmo_hf.tasks.encoders import StackedBiLstm, VariationalDropout, only_words
 from elmo_hf.tasks.layers import align
+from elmo_hf.tasks.settings import NetworkSettings
 
 
 class InferencePairs(ElmoHead):
@@ -24,7 +25,7 @@ class InferencePairs(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(HeadSettings):
+    class Settings(NetworkSettings):
         """
         Args:
             size: of one direction of both biLSTMs, and of the layers between and above them.

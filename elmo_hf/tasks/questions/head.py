@@ -11,9 +11,10 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
 
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, HeadSettings
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput
 from elmo_hf.tasks.encoders import StackedBiLstm, VariationalDropout, only_words
 from elmo_hf.tasks.layers import AttentivePooling, BiAttention, SelfAttention, feed_forward
+from elmo_hf.tasks.settings import NetworkSettings
 
 
 class BidafSpans(ElmoHead):
@@ -23,7 +24,7 @@ class BidafSpans(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(HeadSettings):
+    class Settings(NetworkSettings):
         """
         Args:
             size: of one direction of every GRU; the layers between have twice this.

@@ -12,9 +12,10 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 
 from elmo_hf.model.modeling_elmo import pool_words
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, HeadSettings
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput
 from elmo_hf.tasks.encoders import StackedBiLstm, only_words
 from elmo_hf.tasks.layers import AttentivePooling, Maxout, align
+from elmo_hf.tasks.settings import NetworkSettings
 
 
 class BiattentiveClassifier(ElmoHead):
@@ -22,7 +23,7 @@ class BiattentiveClassifier(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(HeadSettings):
+    class Settings(NetworkSettings):
         """
         Args:
             size: of the first layer and of one direction of both biLSTMs.

@@ -12,8 +12,9 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 from transformers import initialization as init
 
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, HeadSettings
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput
 from elmo_hf.tasks.encoders import InterleavedHighwayLstm, only_words
+from elmo_hf.tasks.settings import NetworkSettings
 from elmo_hf.tasks.tagging.crf import best_scores, label_rules
 
 CARD_EXAMPLE = """import elmo_hf
@@ -45,7 +46,7 @@ class PredicateLstm(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(HeadSettings):
+    class Settings(NetworkSettings):
         """
         Args:
             size: of each LSTM layer.

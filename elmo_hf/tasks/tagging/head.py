@@ -10,8 +10,9 @@ import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
 
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, HeadSettings
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput
 from elmo_hf.tasks.encoders import StackedBiLstm, VariationalDropout, only_words
+from elmo_hf.tasks.settings import NetworkSettings
 from elmo_hf.tasks.tagging.crf import LinearChainCrf
 
 
@@ -24,7 +25,7 @@ class BiLstmCrf(ElmoHead):
 
     @strict
     @dataclass(kw_only=True)
-    class Settings(HeadSettings):
+    class Settings(NetworkSettings):
         """
         Args:
             size: of one direction of the biLSTM.
