@@ -767,7 +767,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 pretrained_model_name_or_path, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
             )
         except SafetensorError as error:
-            raise OSError(f"{_weights_of(pretrained_model_name_or_path)} are damaged: {error}.") from error
+            weights = _weights_of(pretrained_model_name_or_path)
+            raise OSError(f"{weights} are damaged and cannot be read: {error}.") from error
+        model._adapt_to_checkpoint(pretrained_model_name_or_path, report, kwargs)
         # Without the weights of a biLM a model would compute with random numbers; a head or a mix may be new.
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
         missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
@@ -780,9 +782,13 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             weights = _weights_of(pretrained_model_name_or_path)
-            raise CheckpointError(f"{weights} do not fit config.json: {problems[0]}{more}.")
+            expected = "Expected both files as they were saved together"
+            raise CheckpointError(f"{weights} do not fit config.json: {problems[0]}{more}. {expected}.")
         model._apply_freezing()  # loading makes every parameter trainable
         return (model, report) if wants_report else model
+
+    def _adapt_to_checkpoint(self, name: Any, report: dict[str, Any], options: dict[str, Any]):
+        """Called with transformers' report after weights were loaded; nothing here."""
 
     def post_init(self):
         super().post_init()

@@ -7,7 +7,7 @@ if `config.head` names one. The pipelines for these models are at the end of thi
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from huggingface_hub.dataclasses import strict
@@ -267,24 +267,16 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
 
-    @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
-        """As for every ELMo; if the saved head has another type, this one gets new weights."""
-        name = pretrained_model_name_or_path
-        wanted = [kwargs.pop(key, False) for key in ("ignore_mismatched_sizes", "output_loading_info")]
-        reported = {**kwargs, "ignore_mismatched_sizes": True, "output_loading_info": True}
-        model, report = super().from_pretrained(name, *args, **reported)
-        if model._saved_head_type(name, kwargs) not in (None, model.config.head["type"]):
-            # Weights of two heads may share a name.
-            own = {key: weight for key, weight in model.named_parameters() if key.split(".")[0] in HEAD_PARTS}
+    def _adapt_to_checkpoint(self, name: Any, report: dict[str, Any], options: dict[str, Any]):
+        if self._saved_head_type(name, options) not in (None, self.config.head["type"]):
+            # Weights of two heads may share a name: those of another type of head are initialized anew.
+            own = {key: weight for key, weight in self.named_parameters() if key.split(".")[0] in HEAD_PARTS}
             for weight in own.values():
                 weight._is_hf_initialized = False
             for part in {key.split(".")[0] for key in own}:
-                model.get_submodule(part).apply(model._init_weights)
+                self.get_submodule(part).apply(self._init_weights)
             report["missing_keys"] |= own.keys()
             report["mismatched_keys"] = {key for key in report["mismatched_keys"] if key[0] not in own}
-        model._check_loaded(name, report, *wanted)
-        return (model, report) if wanted[1] else model
 
     def _saved_head_type(self, name: Any, options: dict[str, Any]) -> str | None:
         """The type of `head` in the config.json beside the weights."""

@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_models import ENTITIES, small
 
-from elmo_hf.kernels import kernels_disabled, native
 from elmo_hf import ElmoForTokenClassification, ElmoModel, ElmoTokenizer, SentenceCache
+from elmo_hf.kernels import kernels_disabled, native
 
 SENTENCES = ["one two three", "a much longer sentence of characterfulness", "one two three", "two", "four five"]
 
