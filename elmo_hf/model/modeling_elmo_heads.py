@@ -255,15 +255,14 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.dropout = nn.Dropout(config.mix_dropout)
         rows, columns = settings.word_vectors or (0, 0)
         self.word_vectors = WordVectors(rows, columns) if rows else None
-        input_size = columns + (config.hidden_size if "input" in settings.elmo_at else 0)
+        input_size, output_size = (config.hidden_size * (place in settings.elmo_at) for place in ("input", "output"))
         if "output" in settings.elmo_at:
             dropout, l2 = settings.output_mix_dropout, settings.output_mix_l2
             self.output_mix = ElmoScalarMix(
                 config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2 if l2 is None else l2
             )
             self.output_dropout = nn.Dropout(config.mix_dropout if dropout is None else dropout)
-        output_size = config.hidden_size if "output" in settings.elmo_at else 0
-        self.classifier = head_class(config, settings, input_size, output_size)
+        self.classifier = head_class(config, settings, columns + input_size, output_size)
         self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
 
@@ -281,12 +280,11 @@ class ElmoTaskModel(ElmoPreTrainedModel):
     def _saved_head_type(self, name: Any, options: dict[str, Any]) -> str | None:
         """The type of `head` in the config.json beside the weights."""
         options = {key: value for key, value in options.items() if key not in ("config", "state_dict")}
-        commit = getattr(self.config, "_commit_hash", None)
+        options["_commit_hash"] = getattr(self.config, "_commit_hash", None)
         try:
-            config = {} if name is None else PreTrainedConfig.get_config_dict(name, **options, _commit_hash=commit)[0]
+            head = None if name is None else PreTrainedConfig.get_config_dict(name, **options)[0].get("head")
         except (OSError, ValueError):
             return None  # weights without a config
-        head = config.get("head")
         return head.get("type") if isinstance(head, dict) else head
 
     @torch.no_grad()
