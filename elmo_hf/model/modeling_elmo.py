@@ -503,12 +503,14 @@ class ElmoBiLm(nn.Module):
         if past_states is None:
             past_states = self.initial_states(packing.shape[0], inputs[0])
         outputs, states = [], []
-        for layer, stacks, (h, c) in zip(self.layers, zip(*self.directions, strict=True), past_states, strict=True):
+        both = [stack for stack in (self.forward_layers, self.backward_layers) if stack is not None]
+        for layer, stacks, (h, c) in zip(self.layers, zip(*both, strict=True), past_states, strict=True):
             inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
             weights = [stack(x.detach()) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
             results = layer(weights, packing.batch_sizes, packing.mask, *inputs, *hs, *cs)
-            inputs, hs, cs = (results[start::1][: len(stacks)] for start in (0, len(stacks), 2 * len(stacks)))
+            count = len(stacks)
+            inputs, hs, cs = results[:count], results[count : 2 * count], results[2 * count :]
             outputs.append(list(inputs))
             states.append(tuple(torch.stack(part, 1).index_select(0, packing.inverse_rows) for part in (hs, cs)))
         return outputs, tuple(states)
@@ -774,15 +776,16 @@ class ElmoPreTrainedModel(PreTrainedModel):
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
         missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
         mismatched = sorted((key, list(shape), list(expected)) for key, shape, expected in report["mismatched_keys"])
-        problems = []
+        problems, option = [], "`output_loading_info=True` returns a report instead"
         if mismatched and not allowed:
             problems = [f"{key} has the shape {a}, but the model expects {b}" for key, a, b in mismatched]
+            option = "`ignore_mismatched_sizes=True` initializes such weights anew"
         elif not wants_report:
             problems = [f"{key} is missing" for key in missing]
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             weights = _weights_of(pretrained_model_name_or_path)
-            expected = "Expected both files as they were saved together"
+            expected = f"Expected both files as they were saved together ({option})"
             raise CheckpointError(f"{weights} do not fit config.json: {problems[0]}{more}. {expected}.")
         model._apply_freezing()  # loading makes every parameter trainable
         return (model, report) if wants_report else model

@@ -24,7 +24,7 @@ def split_words(
     """Splits texts with the Rust object; a kernel for the splitting of this name finds the same words with a cache."""
     # Rust does not read lone surrogates: it gets texts without them, and the words are cut from the originals.
     with panics_as_errors():
-        spans = [pre_tokenizer.pre_tokenize_str(replace_surrogates(text)) for text in texts]
+        spans = [pre_tokenizer.pre_tokenize_str(LONE_SURROGATE.sub("\ufffd", text)) for text in texts]
     return [[text[slice(*span)] for _, span in words] for text, words in zip(texts, spans, strict=True)]
 
 

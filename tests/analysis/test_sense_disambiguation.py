@@ -47,8 +47,9 @@ def test_the_nearest_example_and_the_nearest_mean(reader):
             mean = max(means, key=lambda sense: float(means[sense] @ query) / np.linalg.norm(means[sense]))
             right_mean += mean in one.senses
         if layer:  # at layer 0 all examples are equally near
-            assert found["nearest", layer] == pytest.approx(right_nearest / 20)
-            assert found["centroid", layer] == pytest.approx(right_mean / 20)
+            # One example may be equally near to both senses, up to rounding.
+            assert found["nearest", layer] == pytest.approx(right_nearest / 20, abs=0.051)
+            assert found["centroid", layer] == pytest.approx(right_mean / 20, abs=0.051)
 
 
 def test_words_without_an_example_get_the_first_sense(reader):

@@ -34,7 +34,7 @@ from elmo_hf import (
     ElmoTrainer,
 )
 from elmo_hf.hub.pipelines import register_pipelines
-from elmo_hf.model.modeling_elmo_heads import ElmoPipeline, ElmoTaskModel
+from elmo_hf.model.modeling_elmo_heads import ElmoPipeline
 
 STRATEGIES = ["none", "simple", "first", "average", "max"]
 # What each of these words is; every other word is no entity.
@@ -239,7 +239,6 @@ PRETRAINED = "_init_weights from_pretrained post_init train resize_token_embeddi
         (ElmoPipeline, Pipeline, "check_model_type"),
         (ElmoTokenClassificationPipeline, TokenClassificationPipeline, "preprocess postprocess"),
         (ElmoPreTrainedModel, PreTrainedModel, PRETRAINED),
-        (ElmoTaskModel, PreTrainedModel, "from_pretrained"),
         (ElmoTrainer, Trainer, "create_model_card"),
     ],
 )

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 
 import pytest
-from common.suites import not_applicable, suite
+from transformers_suites.suites import not_applicable, suite
 
 from elmo_hf import ElmoTokenizer
 
