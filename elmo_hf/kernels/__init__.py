@@ -11,12 +11,15 @@ A new kernel is one file and one line in `ALL_KERNELS`.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from .caches import cache_sentences, cache_words
 from .characters import character_features
-from .describe import describe
+from .describe import describe_model
 from .linear import linear
 from .lstm import lstm_layer
+from .native import set_check
+from .native_lstm import largest_difference
 from .sentence_cache import SentenceCache
 from .softmax import softmax_nll
 from .splitting import split_words
@@ -34,6 +37,24 @@ ALL_KERNELS: dict[str, Callable] = {
 CACHES: dict[str, Callable] = {"cache_sentences": cache_sentences, "cache_words": cache_words}
 # What a model and its tokenizer look up. ELMO_HF_KERNELS=0 leaves it empty.
 KERNELS: dict[str, Callable] = {} if os.environ.get("ELMO_HF_KERNELS") == "0" else dict(ALL_KERNELS)
+
+set_check(largest_difference)
+
+
+def describe(model: Any) -> str:
+    """One sentence on how a model computes at this moment: which kernels serve it, in which type, on which device.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import ElmoConfig, ElmoModel
+    >>> from elmo_hf.kernels import describe
+    >>> describe(ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)))[:7]
+    'kernels'
+
+    ```
+    """
+    return describe_model(model, bool(KERNELS))
 
 
 @contextmanager

@@ -36,7 +36,8 @@ def character_features(
     if padding is None or not len(rows) or not is_eager([rows, *tensors]) or not share_type_and_device(tensors):
         return NotImplemented
     width = max(weight.shape[2] for weight in weights)
-    lengths = (rows != padding).sum(1)
+    # Up to the last character that is no padding; the id of padding may also stand inside of a word.
+    lengths = ((rows != padding) * torch.arange(1, rows.shape[1] + 1, device=rows.device)).amax(1)
     order = lengths.argsort(stable=True)
     lengths = lengths[order].tolist()
     short = sum(length <= rows.shape[1] - width for length in lengths)

@@ -8,27 +8,26 @@ from . import native_lstm, onednn
 from .native import library
 
 
-def describe(model: Any) -> str:
-    """How a model computes at this moment: which kernels serve it, in which type, on which device.
+def describe_model(model: Any, has_kernels: bool) -> str:
+    """How a model computes, with kernels or without: which of them serve it, in which type, on which device.
 
     Example:
 
     ```python
     >>> from elmo_hf import ElmoConfig, ElmoModel
-    >>> from elmo_hf.kernels import describe
-    >>> describe(ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)))[:7]
-    'kernels'
+    >>> from elmo_hf.kernels.describe import describe_model
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8))
+    >>> describe_model(model, has_kernels=False)
+    'plain torch: float32 on cpu, no kernels.'
 
     ```
     """
-    from . import KERNELS
-
     base = model.base_model
     weights = base.bilm.forward_layers[0]
     quantized = weights.weight_input is None
     dtype, device = weights.bias.dtype, weights.bias.device
     type_name = str(dtype).removeprefix("torch.")
-    if not KERNELS:
+    if not has_kernels:
         return f"plain torch: {type_name} on {device}, no kernels."
     products = "oneDNN" if onednn.supports(device.type, dtype) else "torch"
     if quantized:

@@ -1,5 +1,6 @@
 """ElmoConfig: the sizes and options of an ELMo model."""
 
+import difflib
 import json
 import os
 from collections.abc import Callable
@@ -282,6 +283,12 @@ def check(is_valid: Any, name: str, value: Any, expected: str):
     """Raises unless a field or argument is valid."""
     if not is_valid:
         raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
+
+
+def choices(name: Any, names: list[str]) -> str:
+    """The accepted names, and the most similar one."""
+    close = difflib.get_close_matches(str(name), names, 1)
+    return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
 def check_local_path(name: Any):

@@ -4,7 +4,6 @@ Linear heads are defined here. The networks of the paper are in the package, `el
 if `config.head` names one. The pipelines for these models are at the end of this file.
 """
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -20,7 +19,7 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput, Sequence
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig
+from .configuration_elmo import ElmoConfig, check, choices
 from .modeling_elmo import (
     ElmoModel,
     ElmoPreTrainedModel,
@@ -36,12 +35,6 @@ from .modeling_elmo import (
 
 # Parts of a task model that do not belong to its biLM.
 HEAD_PARTS = ("classifier", "output_mix", "word_vectors")
-
-
-def require(condition: Any, name: str, value: Any, expected: str):
-    """Raises a ValueError about a setting unless the condition holds."""
-    if not condition:
-        raise ValueError(f"Invalid `{name}`: {value!r}. Expected {expected}.")
 
 
 @strict
@@ -68,13 +61,13 @@ class HeadSettings:
     def validate_inputs(self):
         at, table = self.elmo_at, self.word_vectors
         valid = set(at) <= set(self.places) and len(set(at)) == len(at)
-        require(valid, "elmo_at", at, f"a list with none or some of {', '.join(map(repr, self.places))}")
+        check(valid, "elmo_at", at, f"a list with none or some of {', '.join(map(repr, self.places))}")
         valid = table is None or (len(table) == 2 and all(isinstance(n, int) and n >= 1 for n in table))
-        require(valid, "word_vectors", table, "None, or [number of words, size of a vector]")
-        require(table is not None or "input" in at, "elmo_at", at, "'input' in the list, or word_vectors as input")
+        check(valid, "word_vectors", table, "None, or [number of words, size of a vector]")
+        check(table is not None or "input" in at, "elmo_at", at, "'input' in the list, or word_vectors as input")
         dropout, l2 = self.output_mix_dropout, self.output_mix_l2
-        require(dropout is None or 0 <= dropout < 1, "output_mix_dropout", dropout, "None, or 0 to below 1")
-        require(l2 is None or l2 >= 0, "output_mix_l2", l2, "None, or a number of at least 0")
+        check(dropout is None or 0 <= dropout < 1, "output_mix_dropout", dropout, "None, or 0 to below 1")
+        check(l2 is None or l2 >= 0, "output_mix_l2", l2, "None, or a number of at least 0")
 
 
 def read_head(head: str | dict | None, model_class: "type[ElmoTaskModel]") -> tuple[str, type, HeadSettings]:
@@ -90,17 +83,11 @@ def read_head(head: str | dict | None, model_class: "type[ElmoTaskModel]") -> tu
         head_class, values = find_head(name, values, model_class.task_class, has_linear=head_class is not None)
     names = [setting.name for setting in fields(head_class.Settings)]
     for key in values:
-        require(key in names, f"head of type {name!r}", key, choices(key, names))
+        check(key in names, f"head of type {name!r}", key, choices(key, names))
     try:
         return name, head_class, head_class.Settings(**values)
     except StrictDataclassError as error:
         raise ValueError(f"The head {name!r}: {' '.join(str(error).split())}") from error
-
-
-def choices(name: Any, names: list[str]) -> str:
-    """The accepted names, and the most similar one."""
-    close = difflib.get_close_matches(str(name), names, 1)
-    return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
 class HeadInput(NamedTuple):
@@ -177,7 +164,7 @@ class LinearSentences(ElmoHead, nn.Linear):
 
         def validate_pooling(self):
             valid = self.pooling != "first_last" or self.word_vectors is None
-            require(valid, "pooling", self.pooling, "'mean' or 'max' with word vectors, which have no directions")
+            check(valid, "pooling", self.pooling, "'mean' or 'max' with word vectors, which have no directions")
 
     def __init__(self, config: ElmoConfig, settings: Any, input_size: int, output_size: int):
         nn.Linear.__init__(self, input_size * (4 if settings.sentence_pairs else 1), config.num_labels)
@@ -292,7 +279,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         """Fills the table of word vectors from an array: a row for each of the tokenizer's `vector_words`."""
         vectors, expected = torch.as_tensor(vectors), self.head_settings.word_vectors
         shape = list(vectors.shape)
-        require(shape == expected, "vectors", shape, f"the shape of the head's word_vectors, {expected}")
+        check(shape == expected, "vectors", shape, f"the shape of the head's word_vectors, {expected}")
         self.word_vectors.table[2:] = vectors.to(self.word_vectors.table)
 
     def _apply_freezing(self):
@@ -379,7 +366,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         if ids is not None and can_inspect(ids):
             most = self.head_settings.word_vectors[0] + 1
             wrong = ids[(ids < 0) | (ids > most)].tolist()
-            require(not wrong, "word_vector_ids", wrong[:1], f"ids from 0 to {most}")
+            check(not wrong, "word_vector_ids", wrong[:1], f"ids from 0 to {most}")
             if not self.word_vectors.table[2:].any():
                 raise ValueError("The table of word vectors is empty. Fill it once: model.set_word_vectors(vectors).")
 
@@ -421,7 +408,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
 
 def _check_shape(name: str, x: Tensor, shape: Sequence[int]):
-    require(x.shape == tuple(shape), f"{name}.shape", tuple(x.shape), f"{tuple(shape)}")
+    check(x.shape == tuple(shape), f"{name}.shape", tuple(x.shape), f"{tuple(shape)}")
 
 
 def _pipeline(task: str, pipeline: str, model: str) -> dict[str, dict[str, Any]]:
@@ -523,7 +510,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
             for row, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
                 inside = 0 <= first <= last < words.shape[1] and words[row, first] and words[row, last]
                 none = self.head_settings.no_answer and first == last == 0
-                require(none or inside, f"answer of row {row}", (first, last), expected)
+                check(none or inside, f"answer of row {row}", (first, last), expected)
 
     def answer(self, tokenizer: Any, question: str, passage: str, **options: Any) -> Any:
         """The best span of a passage; options as for [`~ElmoForQuestionAnswering.answers`]."""

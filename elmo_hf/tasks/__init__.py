@@ -72,16 +72,16 @@ def find_head(name: Any, values: dict[str, Any], owner: str, has_linear: bool) -
 
     Raises ValueError for names that are not known; `has_linear` says that the task class has a linear head too.
     """
-    from elmo_hf.model.modeling_elmo_heads import choices, require
+    from elmo_hf.model.configuration_elmo import check, choices
 
     names = ["linear"] * has_linear + head_names(owner)
     other = f"; {name!r} is a head of {head_owner(name)}" if name not in names and head_owner(name) else ""
-    require(name in names, "head", name, f"{choices(name, names)} for {owner}{other}")
+    check(name in names, "head", name, f"{choices(name, names)} for {owner}{other}")
     found, values = head_class(owner, name), dict(values)
     presets, preset = found.Settings.presets, values.pop("preset", None)
     if preset is not None:
         expected = " or ".join(map(repr, presets)) or "none: this head has one size"
-        require(preset in presets, f"head['preset'] of {name!r}", preset, expected)
+        check(preset in presets, f"head['preset'] of {name!r}", preset, expected)
         values = {**presets[preset], **values}
     return found, values
 

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 
-from elmo_hf.model.modeling_elmo_heads import HeadSettings, require
+from elmo_hf.model.configuration_elmo import check
+from elmo_hf.model.modeling_elmo_heads import HeadSettings
 
 
 @strict
@@ -20,9 +21,9 @@ class NetworkSettings(HeadSettings):
         for setting in fields(self):
             value = getattr(self, setting.name)
             if setting.type is int:
-                require(value >= 1, setting.name, value, "a whole number of at least 1")
+                check(value >= 1, setting.name, value, "a whole number of at least 1")
             elif setting.name == "dropout":
-                require(0 <= value < 1, "dropout", value, "a probability from 0 to below 1")
+                check(0 <= value < 1, "dropout", value, "a probability from 0 to below 1")
 
 
 __all__ = ["NetworkSettings"]

@@ -243,11 +243,11 @@ def test_a_language_model_in_eight_bits_is_saved_and_loaded_with_and_without_the
     model.save_pretrained(tmp_path)
     batch = dict(tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True))
     expected = float(model(**batch).loss)
-    assert float(ElmoForPreTraining.from_pretrained(tmp_path)(**batch).loss) == pytest.approx(expected, rel=1e-6)
+    assert float(ElmoForPreTraining.from_pretrained(tmp_path)(**batch).loss) == pytest.approx(expected, rel=1e-5)
     torch.save(batch, tmp_path / "ids.pt")
     found = run_python(LOADED, {"HF_HOME": str(tmp_path / "home")}, folder=str(tmp_path)).split()
     assert found[:2] == ["transformers_modules", "torch.int8"]
-    assert float(found[2]) == pytest.approx(expected, rel=1e-6)
+    assert float(found[2]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_what_eight_bits_cannot_do_is_refused(tmp_path):

@@ -24,7 +24,7 @@ NOT_APPLICABLE = {
     "test_model_get_set_embeddings": "the input embeddings are the character encoder, a network rather than a table",
 }
 NOT_OF_PAIRS = {
-    "test_retain_grad_hidden_states_attentions": "each text of a pair is read as a row of its own; the layers that are "
+    "test_retain_grad_hidden_states_attentions": "each text of a pair is a row of its own; the layers that are "
     "returned are the sum of both rows",
 }
 LAYERS = "a language model returns losses and states; the layers are those of its ElmoModel"

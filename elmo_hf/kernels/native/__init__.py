@@ -15,7 +15,14 @@ LARGEST_DIFFERENCE = 1e-5
 
 _lock = threading.RLock()
 _find: Callable[[], Library | None] | None = find
+_check: Callable[[Library], float] | None = None
 _library: Library | None = None
+
+
+def set_check(check: Callable[[Library], float]):
+    """Sets the function that returns the largest difference between a library and the loop in Python."""
+    global _check
+    _check = check
 
 
 def use_library(finder: Callable[[], Library | None] | None):
@@ -32,9 +39,7 @@ def library() -> Library | None:
             finder, _find = _find, None
             found = None if finder is None else finder()
             if found is not None:
-                from ..native_lstm import largest_difference  # which needs this module
-
-                difference = largest_difference(found)
+                difference = _check(found)
                 if difference <= LARGEST_DIFFERENCE:
                     _library = found
                 else:
@@ -47,4 +52,4 @@ def library() -> Library | None:
     return _library
 
 
-__all__ = ["Library", "library", "use_library"]
+__all__ = ["Library", "library", "set_check", "use_library"]

@@ -13,7 +13,8 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 from transformers import initialization as init
 
-from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput, require
+from elmo_hf.model.configuration_elmo import check
+from elmo_hf.model.modeling_elmo_heads import ElmoHead, HeadInput
 from elmo_hf.tasks.encoders import StackedBiLstm, only_words
 from elmo_hf.tasks.layers import feed_forward, masked_softmax
 from elmo_hf.tasks.settings import NetworkSettings
@@ -70,7 +71,7 @@ class SpanRanker(ElmoHead):
         max_antecedents: int = 250
 
         def validate_share(self):
-            require(self.spans_per_word > 0, "spans_per_word", self.spans_per_word, "a number above 0")
+            check(self.spans_per_word > 0, "spans_per_word", self.spans_per_word, "a number above 0")
 
     def __init__(self, config: Any, settings: Any, input_size: int, output_size: int):
         super().__init__()
