@@ -34,8 +34,7 @@ logger = logging.get_logger(__name__)
 States = tuple[tuple[Tensor, Tensor], ...]
 
 INTEGER_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-# Inputs with one value per token, and keywords that generic code passes to any model.
-PER_TOKEN_INPUTS = ("attention_mask", "token_type_ids", "word_vector_ids")
+# Keywords that generic code passes to any model.
 ATTENTION_KEYWORDS = ("output_attentions", "position_ids", "head_mask")
 IGNORED_KEYWORDS = (*ATTENTION_KEYWORDS, "token_type_ids", "use_cache", "num_items_in_batch")
 # Words whose convolutions are computed at once, and weights that are dequantized at once: bounds of memory.
@@ -197,7 +196,8 @@ def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
     """
     if torch.compiler.is_exporting() or not len(ids):
         return ids, torch.arange(len(ids), device=ids.device)
-    hashes = (ids.long() * _hash_factors(ids.shape[1]).to(ids.device)).sum(1)  # wraps around
+    # Padding counts 0, so that the width of the rows does not matter; the sum wraps around.
+    hashes = ((ids.long() - PADDING_CHARACTER) * _hash_factors(ids.shape[1]).to(ids.device)).sum(1)
     values, inverse = hashes.unique(return_inverse=True)
     first = torch.empty(len(values), dtype=torch.int64, device=ids.device)
     first[inverse] = torch.arange(len(ids), device=ids.device)

@@ -18,9 +18,11 @@ from elmo_hf import (
     resize_states,
     strip_boundaries,
 )
+from elmo_hf.kernels import KERNELS
 
 PROPERTY = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
-CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+# These weights make differences of rounding grow from token to token; the plain functions round in another order.
+CLOSE = {"atol": 1e-5 if KERNELS else 5e-5, "rtol": 1e-5}
 
 
 def config_of(**fields):
