@@ -68,8 +68,8 @@ class Worker:
     def inference(self, size: str, batch: int, turn: int, remembered: bool = False) -> float:
         def make():
             model = self.elmo_hf.ElmoModel(self.config(size)).eval()
-            if not remembered and hasattr(model, "cache_words"):
-                model.cache_words(0)
+            if hasattr(model, "cache_words"):
+                model.cache_words(megabytes=64 if remembered else 0)
             return model
 
         model = self.model(f"{size} {remembered}", make)
