@@ -16,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from .native import library
 from .threads import run_in_parallel
 
-LARGE = 2**20  # numbers of a weight that two threads hash
+LARGE = 2**20  # numbers from which on two threads hash
 
 
 class Fingerprint(NamedTuple):
@@ -54,15 +54,19 @@ def _halves(tensor: torch.Tensor) -> list[tuple[int, int]]:
 
 
 def fingerprint(tensors: Sequence[torch.Tensor]) -> Fingerprint:
-    """The fingerprint of tensors for which `can_fingerprint` is true; of a large one in two threads."""
-    if len(tensors) > 1 or tensors[0].numel() < LARGE:
-        return Fingerprint(layout_of(tensors), hashes_of(tensors))
-    hashes = [0, 0]
+    """The fingerprint of tensors for which `can_fingerprint` is true; large ones are hashed by two threads."""
+    parts, hashes = [_halves(tensor) for tensor in tensors], [0] * (2 * len(tensors))
 
-    def hash_half(half: int, part: tuple[int, int]):
-        hashes[half] = library().hash(*part)
+    def hash_halves(half: int):
+        for number, halves in enumerate(parts):
+            hashes[2 * number + half] = library().hash(*halves[half])
 
-    run_in_parallel([partial(hash_half, half, part) for half, part in enumerate(_halves(tensors[0]))])
+    calls = [partial(hash_halves, half) for half in (0, 1)]
+    if sum(tensor.numel() for tensor in tensors) >= LARGE:
+        run_in_parallel(calls)
+    else:
+        for call in calls:
+            call()
     return Fingerprint(layout_of(tensors), tuple(hashes))
 
 
