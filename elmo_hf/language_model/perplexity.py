@@ -183,6 +183,8 @@ def perplexity(
 
     ```
     """
+    if isinstance(sentences, str):
+        raise ValueError(f"Invalid `sentences`: the string {sentences!r:.40}. Expected a list of sentences, [text].")
     window = _checked_window(streams, window, batch_size)
     result = count(ElmoScorer(model, tokenizer, batch_size or 32), sentences, streams, window)
     if not result.sentences:

@@ -292,10 +292,13 @@ def choices(name: Any, names: list[str]) -> str:
 
 
 def check_local_path(name: Any):
-    """Raises if a name is a path of a missing folder; the Hub's client would call it an invalid repository name."""
+    """Raises if a name is neither a folder nor the name of a repository, OWNER/NAME: the Hub need not be asked."""
     name = str(name)
-    if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") > 1):
-        raise OSError(f"{name} does not exist. Expected a folder, or the name of a repository on the Hub.")
+    if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") != 1):
+        folders = [entry.name for entry in os.scandir() if entry.is_dir()] if "/" not in name else []
+        close = difflib.get_close_matches(name, folders, 1)
+        hint = f" Did you mean the folder {close[0]}?" if close else ""
+        raise OSError(f"{name} does not exist. Expected a folder, or a repository on the Hub, OWNER/NAME.{hint}")
 
 
 def check_mix(mix: Any, num_layers: int):

@@ -763,7 +763,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         wants_report = kwargs.pop("output_loading_info", False)
         allowed = kwargs.pop("ignore_mismatched_sizes", False)
-        check_local_path(pretrained_model_name_or_path)
+        if pretrained_model_name_or_path is not None:
+            check_local_path(pretrained_model_name_or_path)
         try:
             model, report = super().from_pretrained(
                 pretrained_model_name_or_path, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs

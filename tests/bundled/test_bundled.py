@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, bundled_model
+from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, bundled_model, embed
+from elmo_hf.analysis import mix_weights
 from elmo_hf.bundled import FOLDER, demo, find_model, senses, sentences
 from elmo_hf.bundled.sense_test import place_of, separation
 from elmo_hf.bundled.whitespace_reader import WhitespaceReader, cosines
@@ -179,3 +180,10 @@ def test_a_picture_without_matplotlib_says_what_is_missing(reader, tmp_path, mon
 
     with pytest.raises(ValueError, match="pip install"):
         plot_senses(reader, tmp_path / "senses.png")
+
+
+def test_the_name_of_the_bundled_model_works_in_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert embed("english", "It's raining.").shape == (4, 256)
+    assert ElmoEmbedder.from_pretrained("english").encode(["Yes"])[0].shape == (1, 256)
+    assert mix_weights(["english"]).weights[0] == pytest.approx([1 / 3] * 3)

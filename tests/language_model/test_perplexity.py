@@ -206,3 +206,9 @@ def test_mistakes_are_explained(text, options, message):
     model, tokenizer = model_of(["<S>", "</S>", "<UNK>", "a"])
     with pytest.raises(ValueError, match=message):
         perplexity(model, tokenizer, text, **options)
+
+
+def test_a_string_in_place_of_a_list_is_refused(lm_folder):
+    scorer = ElmoScorer.from_pretrained(lm_folder)
+    with pytest.raises(ValueError, match=r"Invalid `sentences`: the string 'The cat'. Expected a list"):
+        perplexity(scorer.model, scorer.tokenizer, "The cat")

@@ -139,3 +139,21 @@ def test_shared_embeddings_are_there_once(tmp_path, shared):
     model.save_pretrained(tmp_path)
     loaded = ElmoForPreTraining.from_pretrained(tmp_path)
     assert all(torch.equal(loaded.state_dict()[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("load", [ElmoModel, ElmoEmbedder, ElmoScorer])
+def test_a_mistyped_folder_is_named_at_once(tmp_path, monkeypatch, load):
+    saved(tmp_path / "my-elmo", ElmoForPreTraining)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=r"my-elno does not exist. Expected .* Did you mean the folder my-elmo\?"):
+        load.from_pretrained("my-elno")
+
+
+def test_weights_may_be_given_in_place_of_a_name():
+    model = small(ElmoModel)
+    loaded, report = ElmoModel.from_pretrained(
+        None, config=model.config, state_dict=model.state_dict(), output_loading_info=True
+    )
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    for name, weight in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], weight), name
