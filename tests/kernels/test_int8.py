@@ -209,12 +209,11 @@ def test_a_language_model_in_eight_bits_is_what_its_floats_are(monkeypatch):
     floats = with_a_softmax_of_floats(model)
     monkeypatch.setattr(modeling_elmo, "WEIGHTS_AT_ONCE", 100 * SIZES["projection_size"])
     scorers = ElmoScorer(model, tokenizer), ElmoScorer(floats, tokenizer)
-    # With kernels the softmax of a scorer multiplies in eight bits too.
-    for context, tolerance in ((kernels_disabled, 1e-5), (contextlib.nullcontext, 2e-3)):
+    for context in (kernels_disabled, contextlib.nullcontext):
         with context():
             for one, other in zip(*(scorer.score(LINES) for scorer in scorers), strict=True):
-                assert np.allclose(one.forward, other.forward, atol=tolerance, rtol=0)
-                assert np.allclose(one.backward, other.backward, atol=tolerance, rtol=0)
+                assert np.allclose(one.forward, other.forward, atol=1e-5)
+                assert np.allclose(one.backward, other.backward, atol=1e-5)
     found, expected = (scorer.substitutes(LINES[2], 3, k=5) for scorer in scorers)
     assert [one.word for one in found] == [one.word for one in expected]
     batch = tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True)
@@ -243,11 +242,14 @@ def test_a_language_model_in_eight_bits_is_saved_and_loaded_with_and_without_the
     model.save_pretrained(tmp_path)
     batch = dict(tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True))
     expected = float(model(**batch).loss)
-    assert float(ElmoForPreTraining.from_pretrained(tmp_path)(**batch).loss) == pytest.approx(expected, rel=1e-5)
+    assert float(ElmoForPreTraining.from_pretrained(tmp_path)(**batch).loss) == pytest.approx(expected, rel=1e-6)
     torch.save(batch, tmp_path / "ids.pt")
     found = run_python(LOADED, {"HF_HOME": str(tmp_path / "home")}, folder=str(tmp_path)).split()
     assert found[:2] == ["transformers_modules", "torch.int8"]
-    assert float(found[2]) == pytest.approx(expected, rel=1e-5)
+    # Without the package there are no kernels, and the plain functions round in another order.
+    with kernels_disabled():
+        plain = float(model(**batch).loss)
+    assert float(found[2]) == pytest.approx(plain, rel=1e-6) and plain == pytest.approx(expected, rel=1e-5)
 
 
 def test_what_eight_bits_cannot_do_is_refused(tmp_path):

@@ -22,7 +22,7 @@ from elmo_hf.kernels import KERNELS
 
 PROPERTY = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 # These weights make differences of rounding grow from token to token; the plain functions round in another order.
-CLOSE = {"atol": 1e-5 if KERNELS else 5e-5, "rtol": 1e-5}
+CLOSE = {"atol": 1e-5 if KERNELS else 5e-5, "rtol": 0}
 
 
 def config_of(**fields):
@@ -31,7 +31,7 @@ def config_of(**fields):
 
 
 def model_of(**fields):
-    torch.manual_seed(0)
+    torch.manual_seed(1)
     model = ElmoModel(config_of(**fields)).eval()
     with torch.no_grad():  # the initial distribution is so narrow that little happens
         for layer in [*model.bilm.forward_layers, *(model.bilm.backward_layers or [])]:

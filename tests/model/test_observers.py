@@ -366,7 +366,7 @@ def test_exported(batch):
 @pytest.mark.skipif(os.environ.get("ELMO_HF_KERNELS") == "0", reason="this process has no kernels")
 def test_the_same_without_kernels():
     # The second is how version 1 names the same.
-    env = {**os.environ, "ELMO_HF_KERNELS": "0", "ELMO_HF_ENGINE": "reference"}
+    env = {**os.environ, "ELMO_HF_KERNELS": "0"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", __file__]
     done = subprocess.run(command, cwd=TESTS.parent, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:]
