@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test test-plain fuzz bench bench-quick bench-guard lint format clean test-page
+.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain fuzz bench bench-quick bench-guard lint format clean test-page
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -19,11 +19,15 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## See what the English model in the package knows
 	$(BIN)/elmo-hf demo
 
-test: $(INSTALLED)  ## Run the tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+test: $(INSTALLED)  ## Run the quick tests, for every edit
+	$(PYTEST) -m "not slow"
+
+test-slow: $(INSTALLED)  ## Run the slow tests: kills, several processes, recipes, wheels, compilers
+	$(PYTEST) -m slow
 
 test-plain: $(INSTALLED)  ## Run the tests of the model and of the tasks again, without kernels
-	ELMO_HF_KERNELS=0 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/model tests/tasks tests/language_model
+	ELMO_HF_KERNELS=0 $(PYTEST) -m "not slow" tests/model tests/tasks tests/language_model
 
 fuzz: $(INSTALLED)  ## Try hostile and broken things for 10 minutes, or MINUTES=...
 	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz $(or $(MINUTES),10)

@@ -16,7 +16,7 @@ from unfilled_memory import fill_what_is_made_empty
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, cli, conversion
 
-# Of transformers' own suites, see common/.
+# The markers of transformers' own suites, see transformers_suites/. Theirs named `slow` is the same as ours.
 MARKS_OF_TRANSFORMERS = (
     "accelerate_tests",
     "flash_attn_test",
@@ -26,7 +26,6 @@ MARKS_OF_TRANSFORMERS = (
     "is_staging_test",
     "is_training_test",
     "order",
-    "slow",
     "torch_compile_test",
 )
 
