@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain fuzz bench bench-quick bench-guard lint format clean test-page
+.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain fuzz bench bench-quick bench-guard lint format clean test-page docs
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,7 +58,7 @@ first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demon
 	$(BIN)/python benchmarks/first_minute.py
 
 readme: $(INSTALLED)  ## Run what the README shows and write what it prints
-	$(BIN)/elmo-hf demo --plot docs/senses.png
+	$(BIN)/elmo-hf demo --plot docs/images/senses.png
 	$(BIN)/python tests/readme_blocks.py
 
 wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms (downloads the compiler, 90 MB)
@@ -84,9 +84,12 @@ lint: $(INSTALLED)  ## Check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+docs: $(INSTALLED)  ## Build the documentation into docs/_build/html; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build/html
+
 format: $(INSTALLED)  ## Mend style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## Remove the virtual environment and what builds left behind
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist docs/_build *.egg-info .pytest_cache .ruff_cache .hypothesis

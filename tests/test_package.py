@@ -35,7 +35,7 @@ def test_doctests(name):
 
 
 def test_every_public_function_and_class_shows_how_it_is_used():
-    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "reference" / "model.md").read_text(encoding="utf-8")
     without = [
         f"{package.__name__}.{name}"
         for package in (elmo_hf, conversion, pretraining)
@@ -49,7 +49,7 @@ def test_every_public_function_and_class_shows_how_it_is_used():
 
 
 def test_the_examples_of_the_reference_run():
-    path = ROOT / "docs" / "reference.md"
+    path = ROOT / "docs" / "reference" / "model.md"
     failures, tried = doctest.testfile(str(path), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failures == 0 and tried > 80
 

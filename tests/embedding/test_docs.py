@@ -1,4 +1,4 @@
-"""The lines of docs/embedding.md and docs/migration.md, run as they stand."""
+"""The lines of docs/guides/embed.md and docs/guides/migrate.md, run as they stand."""
 
 import re
 
@@ -12,7 +12,7 @@ LIBRARIES = {"sentence_transformers": "sentence-transformers", "spacy": "spacy",
 
 
 def blocks(root, page):
-    text = (root / "docs" / page).read_text(encoding="utf-8")
+    text = (root / "docs" / "guides" / page).read_text(encoding="utf-8")
     return re.findall(r"```python\n(.*?)```", text, flags=re.S)
 
 
@@ -37,7 +37,7 @@ def run(code):
 
 @pytest.mark.parametrize("number", range(6))
 def test_migration(number, root, place, capsys):
-    code = blocks(root, "migration.md")
+    code = blocks(root, "migrate.md")
     assert len(code) == 6
     run(code[number])
     shapes = [
@@ -52,7 +52,7 @@ def test_migration(number, root, place, capsys):
 
 
 def test_embedding(root, place, capsys):
-    encode, corpus, sentences, words, _ = blocks(root, "embedding.md")
+    encode, corpus, sentences, words, _ = blocks(root, "embed.md")
     run(encode)
     assert capsys.readouterr().out.strip() == "[(4, 16), (2, 16)] (2, 3, 16)"
     run(corpus)
@@ -65,7 +65,7 @@ def test_embedding(root, place, capsys):
 
 
 def test_spacy(root, place, capsys):
-    found = run(blocks(root, "embedding.md")[-1])
+    found = run(blocks(root, "embed.md")[-1])
     nlp, one, other = found["nlp"], found["one"], found["other"]
     first, second, value = capsys.readouterr().out.split()
     assert first == second == "bank" and -1 < float(value) < 0.99999
