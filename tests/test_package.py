@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+import torch
 from golden_files import GOLDEN
 
 import elmo_hf
@@ -137,25 +139,69 @@ def _modules(node, inside):
             yield from _modules(child, inside)
 
 
-def test_the_wheel_holds_the_tree(tmp_path):
-    source = tmp_path / "source"  # built from a copy: what an earlier build left behind must not get in
-    for folder in ("elmo_hf", "conversion"):
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+def build_wheel(folder, **environment):
+    """Builds a wheel of a copy of the checkout, unpacks it to `folder`, and returns the names of its files."""
+    source = folder / "source"  # a copy: the libraries and build folders of the checkout must not get in
+    for name in ("elmo_hf", "conversion"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.dylib", "*.dll", "libraries.json")
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-cache-dir", "."]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(folder)],
+        cwd=source,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "unpacked")
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def files_of_the_package():
     tree = {path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf").rglob("*.py*")}
-    tree.add("elmo_hf/py.typed")
     tree |= {f"elmo_hf/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "conversion").rglob("*.py")}
     tree |= {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf" / "bundled").rglob("*.*") if path.is_file()
     }
-    tree.add("elmo_hf/kernels/native/elmo_lstm.c")
-    assert names == {name for name in tree if "__pycache__" not in name}
+    tree |= {"elmo_hf/py.typed", "elmo_hf/kernels/native/elmo_lstm.c"}
+    return {name for name in tree if "__pycache__" not in name}
+
+
+USE_INSTALLED = """
+import elmo_hf, torch
+from elmo_hf.kernels import describe
+model = elmo_hf.ElmoModel(elmo_hf.ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=16, cell_size=32)).eval()
+with torch.no_grad():
+    model(**elmo_hf.ElmoTokenizer()(["A sentence"], return_tensors="pt"))
+print(elmo_hf.__file__)
+print(describe(model))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None or sys.platform == "win32", reason="there is no C compiler here")
+def test_an_installed_package_has_the_native_library(tmp_path):
+    libraries = build_wheel(tmp_path) - files_of_the_package()
+    assert "elmo_hf/kernels/native/libraries.json" in libraries
+    assert {Path(name).suffix for name in libraries} <= {".so", ".dylib", ".json"} and len(libraries) > 1
+    unpacked = tmp_path / "unpacked"
+    environment = {**os.environ, "PYTHONPATH": str(unpacked), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", USE_INSTALLED]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    path, description = done.stdout.split("\n", 1)
+    assert path.startswith(str(unpacked)) and not (tmp_path / "cache").exists()
+    assert "native code for" in description or torch.backends.cpu.get_cpu_capability() == "DEFAULT"
+
+
+@pytest.mark.slow
+def test_an_installation_without_a_working_compiler_holds_the_rest(tmp_path):
+    assert build_wheel(tmp_path, CC="false") == files_of_the_package()
 
 
 def test_the_command_line_converts_verifies_and_exports(command, tmp_path):

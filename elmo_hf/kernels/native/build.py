@@ -1,5 +1,7 @@
 """Builds the library: for this machine with its own compiler, or for all platforms of a wheel.
 
+`pip install` calls `for_installation`, a checkout `for_this_machine` when it first needs the library.
+
 python elmo_hf/kernels/native/build.py    # all platforms, with ziglang from PyPI
 """
 
@@ -16,6 +18,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "elmo_lstm.c"
 FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-shared"]
+# Options of gcc and clang for the same processors, in words that old versions of both know.
+AVX2 = ["-mavx2", "-mfma", "-mbmi", "-mbmi2"]
+INSTRUCTIONS = {
+    "x86_64": AVX2,
+    "x86_64-v4": [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"],
+    "arm64": [],
+}
 # What zig is told for each platform of a wheel. v4 is for processors with AVX-512.
 TARGETS = {
     "linux-x86_64": ["x86_64-linux-gnu.2.17", "x86_64_v3"],
@@ -67,6 +76,36 @@ def for_this_machine() -> Path | None:
             library.replace(path)
             checksum.replace(path.with_suffix(".sha256"))
     return path
+
+
+def for_installation(folder: Path) -> list[str]:
+    """Compiles the library into an installed package with the system's compiler.
+
+    The package may be copied to another machine, so each library is for a class of processors, named as in a wheel.
+
+    Args:
+        folder: the folder of the installed package that gets the libraries and the list of their checksums.
+
+    Returns:
+        The names of the libraries: none on Windows, on other processors and where there is no compiler.
+    """
+    compiler = shutil.which(os.environ.get("CC") or "cc")
+    system = {"Linux": "linux", "Darwin": "macos"}.get(platform.system())
+    machine = {"amd64": "x86_64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
+    names = [f"{system}-{machine}{version}" for version in ("", "-v4") if f"{system}-{machine}{version}" in TARGETS]
+    if compiler is None or not names:
+        return []
+    sums = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names:
+            path = Path(scratch) / file_name(name)
+            instructions = INSTRUCTIONS[name.split("-", 1)[1]]
+            _run([compiler, *FLAGS, "-fPIC", "-w", *instructions, "-o", str(path), str(SOURCE)])
+            sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        for name in sums:
+            shutil.copy(Path(scratch) / name, folder / name)
+    (folder / "libraries.json").write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+    return list(sums)
 
 
 def for_all_platforms(folder: Path = HERE):
