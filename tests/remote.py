@@ -1,8 +1,8 @@
 """Processes for tests of the Hub: with the package, and without any trace of it."""
 
 import os
-import subprocess
-import sys
+
+from fork_server import run_forked
 
 # A process that cannot import elmo_hf, wherever it is installed: as on the machine of somebody who never heard of it.
 WITHOUT_PACKAGE = """
@@ -24,11 +24,7 @@ def run_python(code, env, with_package=False, **values):
     head = {True: WITH_PACKAGE, False: WITHOUT_PACKAGE, None: ""}[with_package]
     lines = "".join(f"{name} = {value!r}\n" for name, value in values.items())
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", head + lines + code],
-        env={**clean, "NO_PROXY": "*", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **env},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**clean, "NO_PROXY": "*", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **env}
+    done = run_forked(["-c", head + lines + code], environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
