@@ -1,26 +1,23 @@
 """TensorFlow checkpoints (NAME.index and NAME.data-00000-of-00001) without TensorFlow.
 
-The index is a sorted table of the kind that LevelDB writes: blocks of entries whose keys share beginnings, each with
-a checksum, found by a block of blocks that the footer at the end of the file points to. The value of an entry is a
-small protocol buffer: type, shape, which file, where in it, how long, which checksum. A variable that was partitioned
-has one entry that lists its slices, and one entry for each slice under a key that is derived from its place.
+The index is a sorted table (see `tf_table`). The value of an entry is a small protocol buffer: type, shape, number of
+the data file, offset, size, checksum. A partitioned variable has one entry that lists its slices, and one entry for
+each slice, whose key is derived from the place of the slice.
 """
 
 import os
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from .downloads import SourceError
+from .tf_table import DECODING_ERRORS, MAX_TABLE_SIZE, crc32c, mask_checksum, read_table, read_varint
 
-MAGIC = 0xDB4775248B80FB57
-FOOTER, BLOCK_END = 48, 5  # bytes: two handles and the magic number; compression and checksum
-LARGEST_INDEX = 256 << 20
-MOST_ENTRIES, MOST_DIMENSIONS = 1_000_000, 8
+MAX_ENTRIES, MAX_DIMENSIONS, MAX_DATA_FILES = 100_000, 8, 99_999
+MAX_INTEGER = 1 << 48  # sizes, offsets and places of slices; larger ones have no key
 # The types of tensors that are plain numbers, by TensorFlow's codes.
 TYPES = {
     1: "<f4",
@@ -40,9 +37,9 @@ TYPES = {
     23: "<u8",
 }
 BFLOAT16 = 14
-UNREADABLE = {7: "string", 11: "qint8", 12: "quint8", 13: "qint32", 20: "resource", 21: "variant"}
+OTHER_TYPES = {7: "string", 11: "qint8", 12: "quint8", 13: "qint32", 20: "resource", 21: "variant"}
 
-Extent = tuple[int, int | None]  # where a slice begins, and how long it is; None for all
+Extent = tuple[int, int | None]  # where a slice begins in one dimension, and its length; None for the whole dimension
 
 
 @dataclass(frozen=True)
@@ -59,249 +56,230 @@ class Tensor:
 
 
 class Checkpoint:
-    """The tensors of a checkpoint by name; nothing is read that the files do not really have.
+    """The tensors of a checkpoint by name. Memory is allocated only for bytes that the files contain.
 
     Args:
-        index: the .index file; the .data files stand beside it.
+        index: the .index file. The .data files are in the same folder.
+        where: the name of the index in messages; default: its path.
     """
 
-    def __init__(self, index: str | os.PathLike):
+    def __init__(self, index: str | os.PathLike, where: str | None = None):
         self.index = Path(index)
-        self.where = str(index)
+        self.where = where or str(index)
         self.prefix = self.index.name.removesuffix(".index")
         self._entries: dict[bytes, Tensor] = {}
-        self._shards = 1
+        self._num_shards = 1
         try:
             self._read_index()
-        except (IndexError, struct.error, OverflowError, MemoryError, TypeError) as error:
+            self._names = [key.decode("utf-8") for key in self._entries if key[:1] != b"\0"]
+        except (*DECODING_ERRORS, MemoryError) as error:
             raise SourceError(f"{self.where} is a damaged index of a TensorFlow checkpoint ({error}).") from None
         except UnicodeDecodeError:
             raise SourceError(f"{self.where} has a name that is not UTF-8.") from None
 
     def _read_index(self):
         size = self.index.stat().st_size
-        if size > LARGEST_INDEX:
-            raise SourceError(f"{self.where} has {size:,} bytes, and no index of a checkpoint has.")
-        data = self.index.read_bytes()
-        if size < FOOTER or struct.unpack_from("<Q", data, size - 8)[0] != MAGIC:
-            raise SourceError(
-                f"{self.where} is not the index of a TensorFlow checkpoint, or is truncated: its {size:,} bytes do "
-                "not end as one."
-            )
-        _, at = _handle(data, size - FOOTER)
-        blocks, _ = _handle(data, at)
-        for _, value in self._block(data, blocks):
-            for key, entry in self._block(data, _handle(value, 0)[0]):
-                if key in self._entries or len(self._entries) >= MOST_ENTRIES:
-                    raise SourceError(f"{self.where} names {key[:80]!r} twice, or has too many names.")
-                if key:
-                    self._entries[key] = self._tensor(key, entry)
-                else:
-                    self._read_header(entry)
-        for key, tensor in self._entries.items():
-            if not 0 <= tensor.shard < self._shards:
-                raise SourceError(
-                    f"{self.where}: {_shown(key)} is in the data file {tensor.shard} of {self._shards}, which there "
-                    "cannot be."
-                )
-        self._names = [key.decode("utf-8") for key in self._entries if key[:1] != b"\0"]
+        if size > MAX_TABLE_SIZE:
+            raise SourceError(f"{self.where} has {size:,} bytes; expected at most {MAX_TABLE_SIZE:,} for an index.")
+        for key, entry in read_table(self.index.read_bytes(), self.where):
+            if key in self._entries or len(self._entries) >= MAX_ENTRIES:
+                raise SourceError(f"{self.where} names {key[:80]!r} twice, or has more than {MAX_ENTRIES:,} names.")
+            if key:
+                self._entries[key] = self._parse_tensor(key, entry)
+            else:
+                self._read_header(entry)
+        self._check_data_ranges()
 
     def _read_header(self, entry: bytes):
-        header = _message(entry)
-        self._shards = header.get(1, [1])[0]
+        header = _parse_message(entry)
+        self._num_shards = header.get(1, [1])[0]
         if header.get(2, [0])[0]:
-            raise SourceError(f"{self.where} was written on a machine with the other order of bytes.")
-        if not isinstance(self._shards, int) or not 1 <= self._shards <= 99_999:
-            raise SourceError(f"{self.where} names {self._shards} data files; accepted are 1 to 99,999.")
+            raise SourceError(f"{self.where} was written on a big-endian machine; expected little-endian numbers.")
+        if not isinstance(self._num_shards, int) or not 1 <= self._num_shards <= MAX_DATA_FILES:
+            raise SourceError(f"{self.where} names {self._num_shards} data files; expected 1 to {MAX_DATA_FILES:,}.")
 
-    def _block(self, data: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, bytes]]:
-        offset, size = handle
-        if size < 4 or offset + size + BLOCK_END > len(data):
-            raise SourceError(f"{self.where} is truncated: a block at byte {offset:,} ends outside of the file.")
-        raw, compression = data[offset : offset + size], data[offset + size]
-        if _masked(crc32c(data[offset : offset + size + 1])) != struct.unpack_from("<I", data, offset + size + 1)[0]:
-            raise SourceError(f"{self.where} is damaged: the block at byte {offset:,} has a wrong checksum.")
-        if compression == 1:
-            raw = unpack_snappy(raw, LARGEST_INDEX)
-        elif compression:
-            raise SourceError(f"{self.where} has a block of the unknown compression {compression}.")
-        restarts = struct.unpack_from("<I", raw, len(raw) - 4)[0]
-        end = len(raw) - 4 - 4 * restarts
-        if end < 0:
-            raise SourceError(f"{self.where} is damaged: the block at byte {offset:,} contradicts its own size.")
-        at, key = 0, b""
-        while at < end:
-            shared, at = _varint(raw, at)
-            own, at = _varint(raw, at)
-            length, at = _varint(raw, at)
-            if shared > len(key) or at + own + length > end:
-                raise SourceError(f"{self.where} is damaged: an entry at byte {offset:,} ends outside of its block.")
-            key = key[:shared] + raw[at : at + own]
-            yield key, raw[at + own : at + own + length]
-            at += own + length
-
-    def _tensor(self, key: bytes, entry: bytes) -> Tensor:
-        fields = _message(entry)
+    def _parse_tensor(self, key: bytes, entry: bytes) -> Tensor:
+        fields = _parse_message(entry)
         numbers = [fields.get(number, [0])[0] for number in (1, 3, 4, 5, 6)]
-        shape = _shape(fields.get(2, [b""])[0])
-        slices = tuple(_slice(one) for one in fields.get(7, []))
-        if not all(isinstance(number, int) for number in numbers) or len(shape) > MOST_DIMENSIONS:
-            raise SourceError(f"{self.where}: the entry of {_shown(key)} is damaged.")
+        shape = _parse_shape(fields.get(2, [b""])[0])
+        slices = tuple(_parse_slice(value) for value in fields.get(7, []))
+        places = [number for extents in slices for extent in extents for number in extent if number is not None]
+        integers = [*numbers, *shape, *places]
+        valid = all(isinstance(number, int) and number < MAX_INTEGER for number in integers)
+        if not valid or len(shape) > MAX_DIMENSIONS:
+            raise SourceError(f"{self.where}: the entry of {_printable(key)} is damaged.")
         code, shard, offset, size, checksum = numbers
         return Tensor(code, shape, shard, offset, size, checksum, slices)
 
-    # -- what a source of weights has
+    def _check_data_ranges(self):
+        """Tensors are in data files that exist, and no two share bytes: a small file does not become a large model."""
+        ranges = []
+        for key, tensor in self._entries.items():
+            if tensor.shard >= self._num_shards:
+                raise SourceError(
+                    f"{self.where}: {_printable(key)} is in data file {tensor.shard} of {self._num_shards}."
+                )
+            if not tensor.slices and tensor.size:
+                ranges.append((tensor.shard, tensor.offset, tensor.offset + tensor.size, key))
+        ranges.sort()
+        for (shard, _, end, key), (next_shard, start, _, next_key) in zip(ranges, ranges[1:], strict=False):
+            if shard == next_shard and start < end:
+                raise SourceError(
+                    f"{self.where}: {_printable(key)} and {_printable(next_key)} share bytes of data file {shard}."
+                )
+
+    # -- the protocol `Weights`
 
     def names(self) -> list[str]:
+        """The variables, without the entries of single slices."""
         return self._names
 
     def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a variable."""
         return self._entries[name.encode()].shape
 
     def dtype(self, name: str) -> np.dtype:
+        """The type of a variable as it is read; object for types that are not numbers."""
         code = self._entries[name.encode()].code
         return np.dtype("<f4" if code == BFLOAT16 else TYPES.get(code, "O"))
 
     def read(self, name: str) -> np.ndarray:
-        """One tensor, its checksum verified; put together, if it was stored in slices."""
+        """A variable, with verified checksums. Slices are assembled."""
         tensor = self._entries[name.encode()]
         if not tensor.slices:
-            return self._read(name, tensor)
-        parts = [(extents, self._slice_of(name, tensor, extents)) for extents in tensor.slices]
-        if sum(_number(part.shape) for _, part in parts) != _number(tensor.shape):
-            raise SourceError(f"{self.where}: the slices of {name} do not make up its shape {tensor.shape}.")
-        # The slices are there before the whole is made: what is not in the files asks for no memory.
-        values = [(_places(extents, tensor.shape), self._read(name, part)) for extents, part in parts]
-        whole = np.empty(tensor.shape, values[0][1].dtype)
-        for places, one in values:
-            whole[places] = one
-        return whole
+            return self._read_tensor(name, tensor)
+        parts = [(extents, self._find_slice(name, tensor, extents)) for extents in tensor.slices]
+        if sum(_num_elements(part.shape) for _, part in parts) != _num_elements(tensor.shape):
+            raise SourceError(f"{self.where}: the slices of {name} do not add up to its shape {tensor.shape}.")
+        # All slices are read before the result is allocated: missing data requires no memory.
+        arrays = [(_to_slices(extents, tensor.shape), self._read_tensor(name, part)) for extents, part in parts]
+        result = np.zeros(tensor.shape, arrays[0][1].dtype)
+        is_filled = np.zeros(tensor.shape, bool)
+        for place, array in arrays:
+            # The sizes add up, so slices that do not overlap also cover the variable.
+            if is_filled[place].any():
+                raise SourceError(
+                    f"{self.where}: the slices of {name} overlap, so that other parts of it are missing; expected "
+                    f"slices that cover the shape {tensor.shape} once."
+                )
+            result[place], is_filled[place] = array, True
+        return result
 
-    def _slice_of(self, name: str, tensor: Tensor, extents: tuple[Extent, ...]) -> Tensor:
+    def _find_slice(self, name: str, tensor: Tensor, extents: tuple[Extent, ...]) -> Tensor:
         part = self._entries.get(slice_key(name, extents))
         if part is None:
             raise SourceError(f"{self.where}: a slice of {name} is missing, {extents}.")
-        places = _places(extents, tensor.shape)
-        expected = tuple(place.stop - place.start for place in places)
-        inside = all(0 <= p.start < p.stop <= size for p, size in zip(places, tensor.shape, strict=False))
-        if len(places) != len(tensor.shape) or not inside or part.shape != expected or part.code != tensor.code:
+        place = _to_slices(extents, tensor.shape)
+        expected = tuple(s.stop - s.start for s in place)
+        is_inside = all(0 <= s.start < s.stop <= size for s, size in zip(place, tensor.shape, strict=False))
+        if len(place) != len(tensor.shape) or not is_inside or part.shape != expected or part.code != tensor.code:
             raise SourceError(
-                f"{self.where}: a slice of {name} has the shape {part.shape}; expected is {expected} of "
+                f"{self.where}: a slice of {name} has the shape {part.shape}; expected {expected} inside of "
                 f"{tensor.shape}."
             )
         return part
 
-    def _read(self, name: str, tensor: Tensor) -> np.ndarray:
+    def _read_tensor(self, name: str, tensor: Tensor) -> np.ndarray:
         if tensor.code not in TYPES:
-            kind = UNREADABLE.get(tensor.code, f"of code {tensor.code}")
-            raise SourceError(f"{self.where}: {name} has the type {kind}; accepted are numbers.")
-        kind = np.dtype(TYPES[tensor.code])
-        if _number(tensor.shape) * kind.itemsize != tensor.size:
+            kind = OTHER_TYPES.get(tensor.code, f"of code {tensor.code}")
+            raise SourceError(f"{self.where}: {name} has the type {kind}; expected numbers.")
+        dtype = np.dtype(TYPES[tensor.code])
+        if _num_elements(tensor.shape) * dtype.itemsize != tensor.size:
             raise SourceError(
-                f"{self.where}: {name} has the shape {tensor.shape} and the type {kind}, but {tensor.size:,} bytes."
+                f"{self.where}: {name} has the shape {tensor.shape} and the type {dtype}, but {tensor.size:,} bytes."
             )
-        path = self.index.with_name(f"{self.prefix}.data-{tensor.shard:05d}-of-{self._shards:05d}")
+        path, shown = self._data_file(tensor.shard)
         try:
-            there = path.stat().st_size
+            file_size = path.stat().st_size
         except OSError:
             raise SourceError(
-                f"{path} is missing, where {name} is; {self.where} names {self._shards} such files."
+                f"{shown} is missing, which holds {name}. Expected all data files of {self.where} "
+                f"({self._num_shards}) beside it."
             ) from None
-        if tensor.offset + tensor.size > there:
+        end = tensor.offset + tensor.size
+        if end > file_size:
             raise SourceError(
-                f"{path} is truncated: {name} is at the bytes {tensor.offset:,} to {tensor.offset + tensor.size:,}, "
-                f"but there are {there:,}."
+                f"{shown} is truncated: {name} is at the bytes {tensor.offset:,} to {end:,}, but there are "
+                f"{file_size:,}."
             )
-        values = np.fromfile(path, np.uint8, tensor.size, offset=tensor.offset)
-        if _masked(crc32c(values)) != tensor.checksum:
-            raise SourceError(f"{path} is damaged: {name} has a wrong checksum.")
-        values = values.view(kind).reshape(tensor.shape)
+        content = np.fromfile(path, np.uint8, tensor.size, offset=tensor.offset)
+        if mask_checksum(crc32c(content)) != tensor.checksum:
+            raise SourceError(f"{shown} is damaged: {name} has a wrong checksum.")
+        values = content.view(dtype).reshape(tensor.shape)
         return (values.astype("<u4") << 16).view("<f4") if tensor.code == BFLOAT16 else values
+
+    def _data_file(self, shard: int) -> tuple[Path, str]:
+        """The path of a data file, and its name in messages."""
+        suffix = f".data-{shard:05d}-of-{self._num_shards:05d}"
+        return self.index.with_name(self.prefix + suffix), self.where.removesuffix(".index") + suffix
 
 
 def data_names(index_name: str, names: list[str]) -> list[str]:
-    """Those of `names` that hold the data of a checkpoint."""
+    """Those of `names` that are data files of the checkpoint with this index."""
     pattern = re.compile(re.escape(index_name.removesuffix(".index")) + r"\.data-\d{5}-of-\d{5}")
     return [name for name in names if pattern.fullmatch(name)]
 
 
-# -- protocol buffers: numbers of seven bits a byte; a message is a row of fields
+# -- protocol buffers
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise IndexError("a number without an end")
-
-
-def _handle(data: bytes, at: int) -> tuple[tuple[int, int], int]:
-    offset, at = _varint(data, at)
-    size, at = _varint(data, at)
-    return (offset, size), at
-
-
-def _message(data: bytes) -> dict[int, list]:
-    """The values of each field by its number: whole numbers, or bytes."""
+def _parse_message(data: bytes) -> dict[int, list]:
+    """The values of each field by its number: integers, or bytes."""
     if not isinstance(data, bytes):
         raise IndexError("a number where a message belongs")
     fields: dict[int, list] = {}
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
+    position = 0
+    while position < len(data):
+        key, position = read_varint(data, position)
         kind = key & 7
         if kind == 0:
-            value, at = _varint(data, at)
+            value, position = read_varint(data, position)
         elif kind == 2:
-            size, at = _varint(data, at)
-            if at + size > len(data):
+            size, position = read_varint(data, position)
+            if position + size > len(data):
                 raise IndexError("a field that ends outside of its message")
-            value, at = data[at : at + size], at + size
+            value, position = data[position : position + size], position + size
         elif kind in (1, 5):
-            value = struct.unpack_from("<Q" if kind == 1 else "<I", data, at)[0]
-            at += 8 if kind == 1 else 4
+            value = struct.unpack_from("<Q" if kind == 1 else "<I", data, position)[0]
+            position += 8 if kind == 1 else 4
         else:
             raise IndexError(f"a field of the unknown kind {kind}")
         fields.setdefault(key >> 3, []).append(value)
     return fields
 
 
-def _shape(data: bytes) -> tuple[int, ...]:
-    return tuple(_message(dimension).get(1, [0])[0] for dimension in _message(data).get(2, []))
+def _parse_shape(data: bytes) -> tuple[int, ...]:
+    return tuple(_parse_message(dimension).get(1, [0])[0] for dimension in _parse_message(data).get(2, []))
 
 
-def _slice(data: bytes) -> tuple[Extent, ...]:
-    extents = [_message(one) for one in _message(data).get(1, [])]
-    return tuple((one.get(1, [0])[0], one.get(2, [None])[0]) for one in extents)
+def _parse_slice(data: bytes) -> tuple[Extent, ...]:
+    extents = [_parse_message(extent) for extent in _parse_message(data).get(1, [])]
+    return tuple((extent.get(1, [0])[0], extent.get(2, [None])[0]) for extent in extents)
 
 
-def _places(extents: tuple[Extent, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
+def _to_slices(extents: tuple[Extent, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(
         slice(start, size if length is None else start + length)
         for (start, length), size in zip(extents, shape, strict=False)
     )
 
 
-def _number(shape: tuple[int, ...]) -> int:
-    number = 1
+def _num_elements(shape: tuple[int, ...]) -> int:
+    product = 1
     for size in shape:
-        number *= size
-    return number
+        product *= size
+    return product
 
 
-def _shown(key: bytes) -> str:
+def _printable(key: bytes) -> str:
     return key[:80].decode("utf-8", "replace")
 
 
-# -- the keys of slices: numbers written so that their order as bytes is their order
+# -- keys of slices: numbers encoded so that the bytes sort like the numbers
 
 
 def slice_key(name: str, extents: tuple[Extent, ...]) -> bytes:
-    """The key under which a slice of a variable stands."""
+    """The key of the entry of a slice."""
     key = _ordered(0) + name.encode() + b"\0\1" + _ordered(len(extents))
     for start, length in extents:
         key += _ordered_signed(start) + _ordered_signed(-1 if length is None else length)
@@ -318,104 +296,7 @@ def _ordered_signed(number: int) -> bytes:
     bits = (~number if number < 0 else number).bit_length()
     length = bits // 7 + 1
     if length > 7:
-        raise OverflowError("a place in a slice that no variable has")
+        raise OverflowError(f"Invalid place of a slice: {number}. Expected less than {MAX_INTEGER}.")
     digits = bytearray((number & ((1 << (8 * length)) - 1)).to_bytes(length, "big"))
     digits[0] ^= (0xFF << (8 - length)) & 0xFF
     return bytes(digits)
-
-
-# -- checksums and compression
-
-
-def _tables() -> np.ndarray:
-    """tables[k][b]: what byte b does to the checksum from k bytes on."""
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1)
-    return table
-
-
-CRC_TABLE = _tables()
-LANE = 4096  # bytes of one of many stretches whose checksums are worked out side by side
-
-
-def crc32c(data: bytes | np.ndarray) -> int:
-    """The checksum CRC-32C.
-
-    Stretches of the data go through the table side by side, one byte of each at a time; the checksum of the whole is
-    put together from theirs, because the checksum is linear: zeros after a stretch act on its checksum as a matrix.
-    """
-    array = np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
-    lanes = len(array) // LANE
-    lanes = lanes if lanes >= FEWEST_LANES else 0
-    state = 0xFFFFFFFF
-    for start in range(0, lanes, LANES_AT_ONCE):
-        many = array[start * LANE : min(start + LANES_AT_ONCE, lanes) * LANE].reshape(-1, LANE)
-        columns = np.ascontiguousarray(many.T)
-        crcs = np.zeros(len(many), np.uint32)
-        for column in columns:
-            crcs = CRC_TABLE[(crcs ^ column) & 0xFF] ^ (crcs >> 8)
-        for crc in crcs.tolist():
-            state = _after_zeros(state) ^ crc
-    table = CRC_LIST
-    for byte in array[lanes * LANE :].tolist():
-        state = table[(state ^ byte) & 0xFF] ^ (state >> 8)
-    return state ^ 0xFFFFFFFF
-
-
-LANES_AT_ONCE, FEWEST_LANES = 4096, 48
-CRC_LIST = CRC_TABLE.tolist()
-
-
-def _zero_columns() -> list[list[int]]:
-    """What a lane of zeros makes of each value of each of a checksum's four bytes."""
-    crcs = (np.arange(256, dtype=np.uint32)[None, :] << (8 * np.arange(4, dtype=np.uint32))[:, None]).astype(np.uint32)
-    for _ in range(LANE):
-        crcs = CRC_TABLE[crcs & 0xFF] ^ (crcs >> 8)
-    return crcs.tolist()
-
-
-ZEROS = _zero_columns()
-
-
-def _after_zeros(crc: int) -> int:
-    first, second, third, fourth = ZEROS
-    return first[crc & 255] ^ second[crc >> 8 & 255] ^ third[crc >> 16 & 255] ^ fourth[crc >> 24]
-
-
-def _masked(crc: int) -> int:
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def unpack_snappy(data: bytes, most: int) -> bytes:
-    """What Snappy packed, if it is not more than `most` bytes."""
-    size, at = _varint(data, 0)
-    if size > most:
-        raise IndexError(f"a block of {size:,} bytes")
-    out = bytearray()
-    while at < len(data):
-        tag = data[at]
-        at += 1
-        kind, length = tag & 3, 1 + (tag >> 2)
-        if kind == 0:
-            if length > 60:
-                extra = length - 60
-                length = 1 + int.from_bytes(data[at : at + extra], "little")
-                at += extra
-            out += data[at : at + length]
-            at += length
-        else:
-            if kind == 1:
-                length, back, at = 4 + (tag >> 2 & 7), (tag >> 5) << 8 | data[at], at + 1
-            else:
-                width = 2 if kind == 2 else 4
-                back, at = int.from_bytes(data[at : at + width], "little"), at + width
-            if not 1 <= back <= len(out):
-                raise IndexError("a copy from before the beginning")
-            for _ in range(length):
-                out.append(out[-back])
-        if len(out) > size:
-            break
-    if len(out) != size:
-        raise IndexError("a block of another length than it says")
-    return bytes(out)

@@ -18,10 +18,11 @@ import pytest
 import torch
 
 from elmo_hf import ElmoForPreTraining, ElmoModel, ElmoScorer, perplexity, read_lines
-from elmo_hf.conversion import convert, tf_bundle
+from elmo_hf.conversion import convert, tf_table
 from elmo_hf.conversion.formats.bilm_hdf5 import softmax_map, weight_map
 from elmo_hf.conversion.formats.tensorflow import standard_name
-from elmo_hf.conversion.tf_bundle import Checkpoint, crc32c, slice_key, unpack_snappy
+from elmo_hf.conversion.tf_bundle import Checkpoint, slice_key
+from elmo_hf.conversion.tf_table import crc32c, read_table, unpack_snappy
 
 FILES = Path(__file__).resolve().parent / "tensorflow"
 PERPLEXITY = json.loads((FILES / "perplexity.json").read_text())
@@ -196,12 +197,7 @@ def rewritten(change):
 
 
 def entries_of(path):
-    checkpoint = Checkpoint(path)
-    data = path.read_bytes()
-    _, at = tf_bundle._handle(data, len(data) - 48)
-    blocks, _ = tf_bundle._handle(data, at)
-    handles = [tf_bundle._handle(value, 0)[0] for _, value in checkpoint._block(data, blocks)]
-    return [entry for handle in handles for entry in checkpoint._block(data, handle)]
+    return list(read_table(path.read_bytes(), str(path)))
 
 
 def varint(number):
@@ -213,15 +209,29 @@ def varint(number):
 
 
 def write_index(path, entries):
-    def block(entries):
-        content = b"".join(varint(0) + varint(len(k)) + varint(len(v)) + k + v for k, v in entries)
-        content += struct.pack("<II", 0, 1) + b"\0"
-        return content + struct.pack("<I", tf_bundle._masked(crc32c(content)))
+    write_table(path, [block_of(entries)])
 
-    first = block(entries)
-    second = block([(b"\xff", varint(0) + varint(len(first) - 5))])
-    footer = varint(0) + varint(0) + varint(len(first)) + varint(len(second) - 5)
-    path.write_bytes(first + second + footer.ljust(40, b"\0") + struct.pack("<Q", tf_bundle.MAGIC))
+
+def block_of(entries):
+    """The content of a block of a table."""
+    content = b"".join(varint(0) + varint(len(k)) + varint(len(v)) + k + v for k, v in entries)
+    return content + struct.pack("<II", 0, 1)
+
+
+def write_table(path, blocks, compression=0, repeat=1):
+    """A table of some blocks; its list of blocks names each of them `repeat` times."""
+
+    def stored(block, compression):
+        content = block + bytes([compression])
+        return content + struct.pack("<I", tf_table.mask_checksum(crc32c(content)))
+
+    data, handles = b"", []
+    for block in blocks:
+        handles.append(varint(len(data)) + varint(len(block)))
+        data += stored(block, compression)
+    listed = block_of([(b"\xff", handle) for handle in handles for _ in range(repeat)])
+    footer = varint(0) + varint(0) + varint(len(data)) + varint(len(listed))
+    path.write_bytes(data + stored(listed, 0) + footer.ljust(40, b"\0") + struct.pack("<Q", tf_table.MAGIC))
 
 
 def twice(entries):
@@ -254,7 +264,7 @@ MALFORMED = {
     "footer that leads nowhere": (flip(INDEX, -44), "ckpt-2.index"),
     "truncated data": (cut(DATA, 0.5), "data-00000-of-00001 is truncated: lm/.* is at the bytes"),
     "flipped byte in the data": (flip(DATA, 3000), "data-00000-of-00001 is damaged: lm/.* has a wrong checksum"),
-    "missing data": (lambda folder: (folder / DATA).unlink(), "data-00000-of-00001 is missing, where lm/"),
+    "missing data": (lambda folder: (folder / DATA).unlink(), "data-00000-of-00001 is missing, which holds lm/"),
     "missing options": (lambda folder: (folder / "options.json").unlink(), "does not hold the options file"),
     "something else": (lambda folder: (folder / INDEX).write_bytes(b"<html>404</html>" * 9), "is not the index of a"),
     "more layers than there are": (options(n_layers=3), "Cell2/LSTMCell/W_0 is missing"),
@@ -288,6 +298,106 @@ def test_malformed_checkpoints_are_explained_in_a_sentence(name, tmp_path):
     with pytest.raises(ValueError, match=f"(?s){sentence}"):
         convert(tmp_path / "in", output_dir=tmp_path / "out")
     assert os.listdir(tmp_path) == ["in"]
+
+
+# Slices, and bytes that several entries share
+
+
+def field(number, value):
+    """A field of a protocol buffer: an integer, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def fixed32(number, value):
+    return varint(number << 3 | 5) + struct.pack("<I", value)
+
+
+def shape_of(*sizes):
+    return b"".join(field(2, field(1, size)) for size in sizes)
+
+
+def write_checkpoint(path, variables):
+    """NAME.index of {key: (shape, offset, size, slices)} and a data file of 64 numbers."""
+    data = np.arange(64, dtype="<f4")
+    path.with_name("x.data-00000-of-00001").write_bytes(data.tobytes())
+    entries = [(b"", field(1, 1))]
+    for key, (shape, offset, size, slices) in sorted(variables.items()):
+        checksum = tf_table.mask_checksum(crc32c(data.tobytes()[offset : offset + size]))
+        entry = field(1, 1) + field(2, shape_of(*shape)) + field(4, offset) + field(5, size) + fixed32(6, checksum)
+        for extents in slices:
+            entry += field(7, b"".join(field(1, field(1, start) + field(2, length)) for start, length in extents))
+        entries.append((key, entry))
+    write_index(path, entries)
+    return path
+
+
+def sliced(path, *places):
+    """A variable of the shape (8,) in slices of the given places; the slice at k holds k, k + 1, ..."""
+    variables = {b"v": ((8,), 0, 0, [(place,) for place in places])}
+    for start, length in places:
+        variables[slice_key("v", ((start, length),))] = ((length,), 4 * start, 4 * length, [])
+    return Checkpoint(write_checkpoint(path / "x.index", variables))
+
+
+def test_slices_must_cover_a_variable_once(tmp_path):
+    """Otherwise the rest of the variable would be whatever was in memory."""
+    assert sliced(tmp_path, (0, 4), (4, 4)).read("v").tolist() == list(range(8))
+    assert sliced(tmp_path, (4, 4), (0, 3), (3, 1)).read("v").tolist() == list(range(8))
+    with pytest.raises(ValueError, match=r"x.index: the slices of v overlap.*expected slices that cover"):
+        sliced(tmp_path, (0, 4), (0, 4)).read("v")
+    variables = {b"v": ((8,), 0, 0, [((0, 4),), ((2, 4),)])}
+    variables |= {slice_key("v", ((start, 4),)): ((4,), 16 * start, 16, []) for start in (0, 2)}
+    with pytest.raises(ValueError, match="the slices of v overlap"):
+        Checkpoint(write_checkpoint(tmp_path / "x.index", variables)).read("v")
+    with pytest.raises(ValueError, match="the slices of v do not add up"):
+        sliced(tmp_path, (0, 4)).read("v")
+
+
+@pytest.mark.parametrize("start", [1 << 48, 1 << 62, (1 << 64) - 1])
+def test_a_slice_at_a_place_that_no_variable_has(tmp_path, start):
+    variables = {b"v": ((8,), 0, 0, [((start, 4),), ((4, 4),)])}
+    with pytest.raises(ValueError, match="x.index: the entry of v is damaged"):
+        Checkpoint(write_checkpoint(tmp_path / "x.index", variables))
+
+
+def test_variables_that_share_bytes_of_a_data_file(tmp_path):
+    """A hundred variables in the same bytes would make a large model of a small file."""
+    variables = {b"a": ((8,), 0, 32, []), b"b": ((8,), 28, 32, [])}
+    with pytest.raises(ValueError, match="a and b share bytes of data file 0"):
+        Checkpoint(write_checkpoint(tmp_path / "x.index", variables))
+
+
+def snappy_zeros(size):
+    """A Snappy block of zeros: a literal of one byte, and copies of 64 from one byte back."""
+    copies = (size - 1) // 64
+    return varint(1 + 64 * copies) + b"\0\0" + bytes([63 << 2 | 2, 1, 0]) * copies
+
+
+def test_blocks_that_unpack_to_more_than_an_index_has(tmp_path, monkeypatch):
+    assert unpack_snappy(snappy_zeros(1000), 1000) == bytes(961)
+    unpacked = []
+
+    def recorded(data, max_size):
+        unpacked.append(unpack_snappy(data, max_size))
+        return unpacked[-1]
+
+    monkeypatch.setattr(tf_table, "unpack_snappy", recorded)
+    write_table(tmp_path / "large.index", [snappy_zeros(200 << 20)], compression=1)
+    assert (tmp_path / "large.index").stat().st_size < 11 << 20
+    with pytest.raises(ValueError, match="large.index is a damaged index .*a block of 209,7"):
+        Checkpoint(tmp_path / "large.index")
+    write_table(tmp_path / "repeated.index", [snappy_zeros(1 << 20)], compression=1, repeat=500)
+    with pytest.raises(ValueError, match="repeated.index"):
+        Checkpoint(tmp_path / "repeated.index")
+    assert sum(map(len, unpacked)) <= tf_table.MAX_UNPACKED_SIZE
+
+
+def test_a_block_is_read_once(tmp_path):
+    write_table(tmp_path / "x.index", [block_of([(b"", field(1, 1))])], repeat=500)
+    with pytest.raises(ValueError, match="x.index is damaged: it lists the block at byte 0 twice or out of order"):
+        Checkpoint(tmp_path / "x.index")
 
 
 def test_random_damage_to_an_index_is_always_one_error():
