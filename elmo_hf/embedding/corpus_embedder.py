@@ -1,14 +1,12 @@
 """embed_corpus: writes the vectors of any number of sentences into a store; an interrupted run is resumed."""
 
 import errno
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from elmo_hf.atomic_files import remove_leftovers
 from elmo_hf.text.inputs import Sentence
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
@@ -19,14 +17,13 @@ from .shard_writer import (
     MAX_PROCESSES,
     ShardWriter,
     WriterSpec,
-    WrittenShard,
     fingerprint,
     load_embedder,
     num_processors,
     remove_states,
 )
-from .shards import BrokenShard, shard_name
-from .store import FORMATS, SETTINGS, begin_store, check_notes, finished_shards, read_settings, write_settings
+from .sharded_run import ShardedRun
+from .store import FORMATS, SETTINGS, begin_store, read_settings
 
 FORMAT_VERSION = 1
 # One file of HDF5, written from finished shards.
@@ -142,21 +139,13 @@ def embed_corpus(
     # Whoever else makes shards may stand in another folder.
     name = os.path.abspath(settings["model"]) if os.path.exists(settings["model"] or "") else settings["model"]
     writer_spec = WriterSpec(str(name), device, arguments, os.path.abspath(folder), settings)
-    summary = RunSummary()
-    if progress is not None:
-        if isinstance(sentences, (list, tuple)) or getattr(sentences, "repeats", False):
-            summary.expected = _count_sentences(cut(), folder, settings, shard)
-        progress(summary)
+    run = ShardedRun(Path(folder), settings, FORMATS[settings["format"]], shard)
     if processes is None:
         processes = 1 if stateful or embedder.model.device.type != "cpu" else min(num_processors(), MAX_PROCESSES)
-    todo = _missing_chunks(cut(), folder, settings, shard, summary)
-    for made in _write_shards(embedder, writer_spec, todo, processes, ray, model is embedder):
-        summary.written += 1
-        summary.sentences += made.sentences
-        summary.words += made.words
-        if progress is not None:
-            progress(summary)
-    summary.finished = _finish(folder, settings, summary)
+    with _without_word_cache(embedder) if model is embedder else nullcontext():
+        summary = run.write(sentences, cut, ShardWriter(embedder, writer_spec), writer_spec, processes, ray, progress)
+    if summary.finished and stateful:
+        remove_states(folder)
     if summary.finished and layout is not None:
         from .hdf5_layouts import write_file
 
@@ -200,48 +189,6 @@ def _check(
             raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
 
 
-def _count_sentences(
-    chunks: Iterator[Chunk], folder: Path, settings: dict[str, Any], shard: tuple[int, int] | None
-) -> int:
-    """The number of sentences of the shards that this run has to write."""
-    finished = finished_shards(folder, FORMATS[settings["format"]])
-    return sum(
-        len(chunk.sentences) for chunk in chunks if chunk.number not in finished and _in_share(shard, chunk.number)
-    )
-
-
-def _in_share(shard: tuple[int, int] | None, number: int) -> bool:
-    return shard is None or number % shard[1] == shard[0] - 1
-
-
-def _write_shards(
-    embedder: ElmoEmbedder,
-    writer_spec: WriterSpec,
-    todo: Iterator[Chunk],
-    processes: int,
-    ray: bool | str,
-    given: bool,
-) -> Iterator[WrittenShard]:
-    """Writes shards in this process, in others, or on Ray."""
-    if ray:
-        from .ray_tasks import write_on_ray
-
-        yield from write_on_ray(writer_spec, todo, None if ray is True else ray, writer_spec.settings["threads"])
-        return
-    # Other processes are not for what this one can do by itself.
-    first = list(itertools.islice(todo, 2)) if processes > 1 else []
-    todo = itertools.chain(first, todo)
-    if len(first) == 2:
-        from .process_pool import write_in_processes
-
-        yield from write_in_processes(writer_spec, todo, processes, embedder)
-        return
-    with _without_word_cache(embedder) if given else nullcontext():
-        writer = ShardWriter(embedder, writer_spec)
-        for chunk in todo:
-            yield writer.write(chunk)
-
-
 @contextmanager
 def _without_word_cache(embedder: ElmoEmbedder) -> Iterator[None]:
     """Switches the word cache off: cached words would change the last bits of the next shard."""
@@ -254,62 +201,6 @@ def _without_word_cache(embedder: ElmoEmbedder) -> Iterator[None]:
     finally:
         if bytes_:
             embedder.model.cache_words(megabytes=bytes_ / 2**20)
-
-
-def _missing_chunks(
-    found: Iterator[Chunk],
-    folder: Path,
-    settings: dict[str, Any],
-    shard: tuple[int, int] | None,
-    summary: RunSummary,
-) -> Iterator[Chunk]:
-    """The chunks whose shards this run has to write; the shards that are there are checked."""
-    format = FORMATS[settings["format"]]
-    here = finished_shards(folder, format)
-    for chunk in found:
-        summary._sizes.append(len(chunk.sentences))
-        summary.parts += 1
-        if not _in_share(shard, chunk.number):
-            continue
-        if chunk.number not in here:
-            yield chunk
-            continue
-        path = folder / shard_name(chunk.number, format.ending)
-        notes = format.read(path).notes
-        check_notes(notes, path, chunk.number, settings)
-        if notes["digest"] != chunk.digest():
-            raise BrokenShard(
-                f"{path} was made from other sentences than those that now stand at {chunk.first:,} to "
-                f"{chunk.first + len(chunk.sentences) - 1:,}. Choose another output, or go on with the same input."
-            )
-        remove_leftovers(path)
-        summary.existing += 1
-    beyond = [number for number in here if number >= summary.parts]
-    if beyond:
-        raise BrokenShard(
-            f"{folder} has a part {max(beyond)}, but the input ends with part {summary.parts - 1}: it is another "
-            "input, or not all of it. Choose another output, or go on with the same input."
-        )
-
-
-def _finish(folder: Path, settings: dict[str, Any], summary: RunSummary) -> bool:
-    """Writes the totals into store.json if no shard is missing."""
-    format = FORMATS[settings["format"]]
-    if len(finished_shards(folder, format)) != summary.parts:
-        return False
-    words = 0
-    for number in range(summary.parts):
-        path = folder / shard_name(number, format.ending)
-        notes = format.read(path).notes
-        check_notes(notes, path, number, settings)
-        words += notes["words"]
-        remove_leftovers(path)
-    totals = {"sentences": sum(summary._sizes), "words": words, "parts": summary._sizes}
-    if {**settings, **totals} != settings:
-        write_settings(folder, {**settings, **totals})
-    if settings["stateful"]:
-        remove_states(folder)
-    return True
 
 
 def threads_of(folder: Path) -> int | None:

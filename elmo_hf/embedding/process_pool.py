@@ -12,33 +12,32 @@ from multiprocessing.connection import wait as wait_for_end
 
 import torch
 
-from .embedder import ElmoEmbedder
 from .sentence_chunks import Chunk
-from .shard_writer import ShardWriter, WriterSpec, WrittenShard
+from .sharded_run import Writer, WriterLoader, WrittenShard
 
 # Parts that are handed out ahead of time, for each process.
 AHEAD = 2
 # So many deaths without a shard in between, and it is no accident.
 MOST_DEATHS = 3
 
-_writer: ShardWriter | None = None
+_writer: Writer | None = None
 
 
 def write_in_processes(
-    spec: WriterSpec, chunks: Iterable[Chunk], count: int, embedder: ElmoEmbedder
+    loader: WriterLoader, chunks: Iterable[Chunk], count: int, writer: Writer
 ) -> Iterator[WrittenShard]:
     """Writes shards in `count` processes; yields them as they are finished, in any order.
 
-    Where a process can be forked, the others begin at once, with the embedder of this one and its memory. Elsewhere
+    Where a process can be forked, the others begin at once, with the writer of this one and its memory. Elsewhere
     each takes its seconds to import libraries and to load the model. So it does with more than one thread: those of
     OpenMP are not forked with the process that waits for them.
     """
     source, waiting, deaths = iter(chunks), [], 0
-    forks = sys.platform == "linux" and spec.settings["threads"] == 1 and embedder.model.device.type == "cpu"
+    forks = sys.platform == "linux" and loader.settings["threads"] == 1 and writer.device.type == "cpu"
     context = multiprocessing.get_context("fork" if forks else "spawn")
     while True:
         # What goes to forked processes is not pickled.
-        pool = ProcessPoolExecutor(count, context, _begin, (spec, embedder if forks else None))
+        pool = ProcessPoolExecutor(count, context, _begin, (loader, writer if forks else None))
         at_work: dict[Future[WrittenShard], Chunk] = {}
         try:
             while True:
@@ -68,13 +67,13 @@ def write_in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(spec: WriterSpec, embedder: ElmoEmbedder | None):
+def _begin(loader: WriterLoader, writer: Writer | None):
     global _writer
     # Ctrl-C is for the process that gives the orders; and when that one is gone, nobody would end us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _writer = spec.load() if embedder is None else ShardWriter(embedder, spec)
-    torch.set_num_threads(spec.settings["threads"])
+    _writer = loader.load() if writer is None else writer
+    torch.set_num_threads(loader.settings["threads"])
 
 
 def _end_with_parent():

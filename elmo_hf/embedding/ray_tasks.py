@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .sentence_chunks import Chunk
-from .shard_writer import ShardWriter, WriterSpec, WrittenShard
+from .sharded_run import Writer, WriterLoader, WrittenShard
 
 # Parts that are handed out ahead of time, for each processor of the cluster.
 AHEAD = 2
 # How often a shard is given out again when its worker dies.
 RETRIES = 5
 
-_write_shards: dict[str, ShardWriter] = {}
+_write_shards: dict[str, Writer] = {}
 
 
 def write_on_ray(
-    spec: WriterSpec, chunks: Iterable[Chunk], address: str | None, threads: int
+    spec: WriterLoader, chunks: Iterable[Chunk], address: str | None, threads: int
 ) -> Iterator[WrittenShard]:
     """Writes shards as Ray tasks; yields them as they are finished, in any order.
 
@@ -68,7 +68,7 @@ def _run(ray: Any, task: Any, spec: Any, chunks: Iterator[Chunk]) -> Iterator[Wr
             ) from None
 
 
-def _make(spec: WriterSpec, chunk: Chunk) -> WrittenShard:
+def _make(spec: WriterLoader, chunk: Chunk) -> WrittenShard:
     """A task; the model stays in the worker for the next one."""
     key = f"{spec.folder} {spec.model} {spec.settings['weights']}"
     if key not in _write_shards:

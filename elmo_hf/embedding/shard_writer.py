@@ -18,20 +18,12 @@ from .embedder import ElmoEmbedder
 from .output_spec import OutputSpec
 from .safetensors_shards import save_tensors
 from .sentence_chunks import Chunk
+from .sharded_run import WrittenShard
 from .shards import Shard, shard_name
 from .store import FORMATS, store_name
 
 # Each process has its own model: more processes are started only if asked for.
 MAX_PROCESSES = 4
-
-
-@dataclass(frozen=True)
-class WrittenShard:
-    """A finished shard."""
-
-    number: int
-    sentences: int
-    words: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +50,7 @@ class ShardWriter:
 
     def __init__(self, embedder: ElmoEmbedder, spec: WriterSpec):
         self.embedder, self.settings, self.folder = embedder, spec.settings, Path(spec.folder)
+        self.device = embedder.model.device
         self.format = FORMATS[self.settings["format"]]
         layers = self.settings["layers"]
         self.spec = OutputSpec(

@@ -4,7 +4,7 @@ import bisect
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -153,17 +153,17 @@ class ShardStore(EmbeddingStore):
         return self._open[part]
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
-    """What store.json says."""
+def read_settings(folder: Path, formats: Collection[str] = FORMATS, content: str = "vectors") -> dict[str, Any]:
+    """What store.json says. `formats` are the names of formats that shards of this `content` may have."""
     path = folder / SETTINGS
     if not path.exists():
-        raise ValueError(f"{folder} is no store of vectors: it has no {SETTINGS}.")
+        raise ValueError(f"{folder} is no store of {content}: it has no {SETTINGS}.")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}.") from None
-    if not isinstance(settings, dict) or settings.get("format") not in FORMATS:
-        raise ValueError(f"{path} does not describe a store of vectors in {' or '.join(FORMATS)}.")
+    if not isinstance(settings, dict) or settings.get("format") not in formats:
+        raise ValueError(f"{path} does not describe a store of {content} in {' or '.join(formats)}.")
     return settings
 
 
@@ -172,14 +172,16 @@ def write_settings(folder: Path, settings: dict[str, Any]):
     write_text_atomically(folder / SETTINGS, text)
 
 
-def begin_store(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def begin_store(
+    folder: Path, settings: dict[str, Any], formats: Collection[str] = FORMATS, content: str = "vectors"
+) -> dict[str, Any]:
     """Makes the folder, or sees that what is there is the same store; gives the settings that count."""
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(not name.startswith(".") for name in os.listdir(folder)):
             raise ValueError(f"{folder} holds other files; accepted is a new folder, or a store to go on with.")
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder, settings)
-    here = read_settings(folder)
+    here = read_settings(folder, formats, content)
     check_settings(folder, here, settings)
     return here
 

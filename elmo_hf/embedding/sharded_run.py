@@ -1,0 +1,181 @@
+"""Sharded runs: a folder of shards, one for each chunk of sentences. Shards that are there are checked and kept."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from elmo_hf.atomic_files import remove_leftovers
+from elmo_hf.text.inputs import Sentence
+
+from .run_summary import RunSummary
+from .sentence_chunks import Chunk
+from .shards import BrokenShard, ShardFormat, shard_name
+from .store import check_notes, finished_shards, write_settings
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    """A finished shard."""
+
+    number: int
+    sentences: int
+    words: int
+
+
+class Writer(Protocol):
+    """Writes the shard of a chunk. Its bytes depend on the chunk and the settings only."""
+
+    device: torch.device
+
+    def write(self, chunk: Chunk) -> WrittenShard: ...
+
+
+class WriterLoader(Protocol):
+    """What another process needs to write shards; it is pickled.
+
+    Args:
+        model: the name of the model or of the models.
+        folder: where the shards are written.
+        settings: of the store; `threads` is the number of threads of each process, and `weights` tells models apart.
+    """
+
+    model: Any
+    folder: str
+    settings: dict[str, Any]
+
+    def load(self) -> Writer: ...
+
+
+@dataclass
+class ShardedRun:
+    """A run that writes the missing shards of a folder.
+
+    Args:
+        folder: the folder, which `begin_store` has made.
+        settings: of the store, as `begin_store` returns them.
+        format: of the shards.
+        shard: (k, n): write only every n-th shard, from the k-th on; None for all.
+        summary: what the run has done so far.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    format: ShardFormat
+    shard: tuple[int, int] | None = None
+    summary: RunSummary = field(default_factory=RunSummary)
+
+    def write(
+        self,
+        sentences: Iterable[Sentence],
+        cut: Callable[[], Iterator[Chunk]],
+        writer: Writer,
+        loader: WriterLoader,
+        processes: int = 1,
+        ray: bool | str = False,
+        progress: Callable[[RunSummary], Any] | None = None,
+    ) -> RunSummary:
+        """Writes the missing shards, and the totals into store.json if none is missing then.
+
+        Args:
+            sentences: the input, which is counted first if it can be read twice.
+            cut: returns the chunks of the input, from the first.
+            writer: writes shards in this process.
+            loader: loads a writer in another process.
+            processes: number of processes.
+            ray: write as tasks on Ray; `True` for this machine, or a cluster's address.
+            progress: called with the summary before the first shard and after each.
+        """
+        summary = self.summary
+        if progress is not None:
+            if isinstance(sentences, (list, tuple)) or getattr(sentences, "repeats", False):
+                summary.expected = self._count_sentences(cut())
+            progress(summary)
+        for made in _write_shards(writer, loader, self._missing_chunks(cut()), processes, ray):
+            summary.written += 1
+            summary.sentences += made.sentences
+            summary.words += made.words
+            if progress is not None:
+                progress(summary)
+        summary.finished = self._finish()
+        return summary
+
+    def _is_own(self, number: int) -> bool:
+        return self.shard is None or number % self.shard[1] == self.shard[0] - 1
+
+    def _count_sentences(self, chunks: Iterator[Chunk]) -> int:
+        """The number of sentences of the shards that this run has to write."""
+        finished = finished_shards(self.folder, self.format)
+        return sum(
+            len(chunk.sentences) for chunk in chunks if chunk.number not in finished and self._is_own(chunk.number)
+        )
+
+    def _missing_chunks(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """The chunks whose shards this run has to write; the shards that are there are checked."""
+        folder, summary = self.folder, self.summary
+        finished = finished_shards(folder, self.format)
+        for chunk in chunks:
+            summary._sizes.append(len(chunk.sentences))
+            summary.parts += 1
+            if not self._is_own(chunk.number):
+                continue
+            if chunk.number not in finished:
+                yield chunk
+                continue
+            path = folder / shard_name(chunk.number, self.format.ending)
+            notes = self.format.read(path).notes
+            check_notes(notes, path, chunk.number, self.settings)
+            if notes["digest"] != chunk.digest():
+                raise BrokenShard(
+                    f"{path} was made from other sentences than those that now stand at {chunk.first:,} to "
+                    f"{chunk.first + len(chunk.sentences) - 1:,}. Choose another output, or go on with the same input."
+                )
+            remove_leftovers(path)
+            summary.existing += 1
+        beyond = [number for number in finished if number >= summary.parts]
+        if beyond:
+            raise BrokenShard(
+                f"{folder} has a part {max(beyond)}, but the input ends with part {summary.parts - 1}: it is another "
+                "input, or not all of it. Choose another output, or go on with the same input."
+            )
+
+    def _finish(self) -> bool:
+        """Writes the totals into store.json if no shard is missing."""
+        folder, summary = self.folder, self.summary
+        if len(finished_shards(folder, self.format)) != summary.parts:
+            return False
+        words = 0
+        for number in range(summary.parts):
+            path = folder / shard_name(number, self.format.ending)
+            notes = self.format.read(path).notes
+            check_notes(notes, path, number, self.settings)
+            words += notes["words"]
+            remove_leftovers(path)
+        totals = {"sentences": sum(summary._sizes), "words": words, "parts": summary._sizes}
+        if {**self.settings, **totals} != self.settings:
+            write_settings(folder, {**self.settings, **totals})
+        return True
+
+
+def _write_shards(
+    writer: Writer, loader: WriterLoader, todo: Iterator[Chunk], processes: int, ray: bool | str
+) -> Iterator[WrittenShard]:
+    """Writes shards in this process, in others, or on Ray."""
+    if ray:
+        from .ray_tasks import write_on_ray
+
+        yield from write_on_ray(loader, todo, None if ray is True else ray, loader.settings["threads"])
+        return
+    # Other processes are not for what this one can do by itself.
+    first = list(itertools.islice(todo, 2)) if processes > 1 else []
+    todo = itertools.chain(first, todo)
+    if len(first) == 2:
+        from .process_pool import write_in_processes
+
+        yield from write_in_processes(loader, todo, processes, writer)
+        return
+    for chunk in todo:
+        yield writer.write(chunk)
