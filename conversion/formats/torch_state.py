@@ -1,83 +1,57 @@
 """Weights that PyTorch saved, and the parts of AllenNLP's code that several programs share."""
 
-import pickle
-import warnings
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from ..sources import SourceError
+from ..torch_file import DTYPES, TorchFile
 from .entries import Entry, Form
 
 
 class TorchWeights:
-    """A state dictionary, read without running anything that is in it."""
+    """A state dictionary as a source of weights; nothing in the file is run.
 
-    def __init__(self, path: Path):
-        self.where, self.path = str(path), path
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of old ways of saving, which stay readable
-                state = torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else "it is damaged"
-            raise SourceError(
-                f"{path} is refused: it holds more than weights, or is damaged; nothing of it was run ({reason})."
-            ) from None
-        except (
-            AttributeError,
-            EOFError,
-            IndexError,
-            KeyError,
-            MemoryError,
-            OSError,
-            OverflowError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-            zipfile.BadZipFile,
-        ) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise SourceError(f"{path} is no state of PyTorch, or a damaged one ({reason}).") from None
-        if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-            raise SourceError(f"{path} holds a {type(state).__name__}; accepted is a dictionary of weights by name.")
-        wrong = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
-        if wrong:
-            raise SourceError(f"{path}: {wrong[0]} is a {type(state[wrong[0]]).__name__}; accepted are tensors.")
-        self.state = state
+    Args:
+        path: the file.
+        where: its name in messages; default: its path.
+    """
+
+    def __init__(self, path: Path, where: str | None = None):
+        self._file = TorchFile(path, where)
+        self.where = self._file.where
 
     def names(self) -> list[str]:
-        return list(self.state)
+        """The names of all tensors."""
+        return list(self._file.tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self.state[name].shape)
+        """The shape of a tensor."""
+        return self._file.tensors[name].shape
 
     def dtype(self, name: str) -> np.dtype:
-        kind = self.state[name].dtype
-        if kind == torch.bfloat16:
-            return np.dtype("f4")
-        return np.dtype(str(kind).removeprefix("torch.")) if kind in NUMBERS else np.dtype("O")
+        """The type of a tensor as it is read; bfloat16 is read as float32."""
+        dtype = self._file.tensors[name].dtype
+        return np.dtype("<f4" if dtype == "BFloat16" else DTYPES[dtype])
 
     def read(self, name: str) -> np.ndarray:
-        value = self.state[name]
-        return (value.float() if value.dtype == torch.bfloat16 else value).contiguous().numpy()
+        """A copy of the values of a tensor."""
+        return self._file.read(name)
 
     def dimensions(self, name: str, number: int) -> tuple[int, ...]:
-        """The shape of what must be there and have so many dimensions."""
-        if name not in self.state:
-            raise SourceError(f"{self.where} has no {name}, which every such model has.")
+        """The shape of a tensor that must be there and have so many dimensions."""
+        if name not in self._file.tensors:
+            raise SourceError(f"{self.where} does not hold {name}. Expected it in every such model.")
         shape = self.shape(name)
         if len(shape) != number:
-            raise SourceError(f"{self.where}: {name} has the shape {shape}; expected are {number} dimensions.")
+            raise SourceError(f"{self.where}: {name} has the shape {shape}; expected {number} dimensions.")
         return shape
 
-
-NUMBERS = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool)
+    def __contains__(self, name: str) -> bool:
+        return name in self._file.tensors
 
 
 def _swapped(x: np.ndarray) -> np.ndarray:
@@ -133,6 +107,6 @@ def lstm_sizes(weights: TorchWeights, prefix: str) -> dict[str, int]:
 def count(weights: TorchWeights, name: Callable[[int], str]) -> int:
     """How many of `name(0)`, `name(1)`, ... there are."""
     number = 0
-    while name(number) in weights.state:
+    while name(number) in weights:
         number += 1
     return number

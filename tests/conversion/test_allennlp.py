@@ -138,16 +138,19 @@ def contextualizer(state):
 
 
 MALFORMED = {
-    "truncated": (cut, "weights.th is no state of PyTorch, or a damaged one"),
-    "overwritten": (flipped, "weights.th is (no state of PyTorch|refused)"),
-    "empty": (written("weights.th", b""), "weights.th is no state of PyTorch, or a damaged one"),
+    "truncated": (cut, "weights.th is not a file of torch.save, or is damaged"),
+    "overwritten": (flipped, "weights.th is (not a file of torch.save|refused)"),
+    "empty": (written("weights.th", b""), "weights.th is not a file of torch.save, or is damaged"),
     "a pickle that runs code": (
         written("weights.th", pickle.dumps({"x": Runs()})),
-        "weights.th is refused: it holds more than weights, or is damaged; nothing of it was run",
+        "weights.th is refused: it holds more than weights, and nothing of it was run. Found .*mkdir; expected",
     ),
-    "something else": (written("weights.th", b"<html>404</html>"), "weights.th is (refused|no state)"),
-    "not a dictionary": (lambda f, c, s: torch.save([1], f / "weights.th"), "holds a list; accepted is a dictionary"),
-    "not tensors": (changed(lambda s: s.update(epoch=3)), "epoch is a int; accepted are tensors"),
+    "something else": (
+        written("weights.th", b"<html>404</html>"),
+        "weights.th is not a file of torch.save, or is damaged",
+    ),
+    "not a dictionary": (lambda f, c, s: torch.save([1], f / "weights.th"), "is a list; expected a dictionary"),
+    "not tensors": (changed(lambda s: s.update(epoch=3)), "epoch is a int; expected a dense tensor"),
     "no ELMo": (changed(lambda s: [s.pop(n) for n in list(s) if n.startswith(BODY)]), "holds no ELMo"),
     "two ELMos": (changed(second_elmo), "holds 2 ELMos, and one is accepted: text_field.*, other"),
     "another language model": (changed(contextualizer), "whose contextualizer is an LSTM: no biLM"),

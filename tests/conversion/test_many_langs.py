@@ -166,8 +166,8 @@ def state(name, change):
 
 MALFORMED = {
     "a pickle that runs code": (written("encoder.pkl", pickle.dumps(Runs())), "encoder.pkl is refused: it holds more"),
-    "truncated": (cut, "encoder.pkl is no state of PyTorch, or a damaged one"),
-    "empty": (written("token_embedder.pkl", b""), "token_embedder.pkl is no state of PyTorch, or a damaged one"),
+    "truncated": (cut, "encoder.pkl is not a file of torch.save, or is damaged"),
+    "empty": (written("token_embedder.pkl", b""), "token_embedder.pkl is not a file of torch.save, or is damaged"),
     "an LSTM that is no biLM": (description(encoder__name="lstm"), "the encoder is 'lstm'; accepted is 'elmo'"),
     "characters by an LSTM": (description(token_embedder__name="lstm"), "the token_embedder is 'lstm'; accepted"),
     "other sizes": (description(encoder__dim=12), r"input_linearity.weight has the shape \(44, 6\); expected is"),
