@@ -10,7 +10,7 @@ import numpy as np
 from transformers import AutoConfig
 
 import elmo_hf
-from elmo_hf.bundled import find_model
+from elmo_hf.hub.model_names import resolve_model
 
 from .results import AnalysisResult, layer_names
 
@@ -89,7 +89,7 @@ def mix_weights(models: Sequence[Any]) -> MixWeights:
 
 
 def _load(name: str | os.PathLike) -> Any:
-    name, _ = find_model(os.fspath(name))
+    name = resolve_model(name)
     architectures = AutoConfig.from_pretrained(name).architectures or ["ElmoModel"]
     model_class = getattr(elmo_hf, architectures[0], None)
     if model_class is None:

@@ -1,11 +1,11 @@
 """The English model that comes with the package, and what the demonstration reads."""
 
 import json
-import os
 from pathlib import Path
 
+from elmo_hf.hub.model_names import bundled_folder, find_model
+
 FOLDER = Path(__file__).resolve().parent
-NAMES = ("english",)
 
 
 def bundled_model(name: str = "english") -> str:
@@ -14,7 +14,7 @@ def bundled_model(name: str = "english") -> str:
     Its tensors are float16 on disk, and float32 once they are loaded.
 
     Args:
-        name: `"english"` is the one there is.
+        name: `"english"`, or another folder of this one with a model.
 
     Example:
 
@@ -26,33 +26,7 @@ def bundled_model(name: str = "english") -> str:
 
     ```
     """
-    if name not in NAMES:
-        raise ValueError(f"No model {name!r} comes with the package; accepted are {', '.join(map(repr, NAMES))}.")
-    return str(FOLDER / name)
-
-
-def find_model(name: str) -> tuple[str, str | None]:
-    """What a model's name stands for, and a sentence where that may surprise.
-
-    A folder of the name in the working directory wins over a model that comes with the package.
-
-    Example:
-
-    ```python
-    >>> from elmo_hf.bundled import find_model
-    >>> find_model("someone/their-elmo")
-    ('someone/their-elmo', None)
-
-    ```
-    """
-    if name not in NAMES:
-        return name, None
-    if not os.path.isdir(name):
-        return bundled_model(name), None
-    return name, (
-        f"{name} is the folder {os.path.abspath(name)}, not the model that comes with the package, "
-        f"which is at {bundled_model(name)}"
-    )
+    return bundled_folder(name)
 
 
 def senses() -> dict[str, dict[str, list[str]]]:
@@ -83,3 +57,6 @@ def sentences() -> list[str]:
     ```
     """
     return (FOLDER / "sentences.txt").read_text(encoding="utf-8").splitlines()
+
+
+__all__ = ["FOLDER", "bundled_model", "find_model", "senses", "sentences"]

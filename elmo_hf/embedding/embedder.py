@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from elmo_hf.bundled import find_model
 from elmo_hf.device import choose_device
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
@@ -92,7 +91,6 @@ class ElmoEmbedder:
             kwargs: what any `from_pretrained` takes, as `revision`.
         """
         device = choose_device(device)  # before anything is loaded
-        name, _ = find_model(os.fspath(name))
         chosen = {} if splitting is None else {"splitting": splitting}
         revision = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "subfolder") if key in kwargs}
         # First, because a tokenizer looks for ten files: without a network each would be asked for again and again.

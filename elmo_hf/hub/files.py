@@ -12,10 +12,10 @@ from .sentence_transformers import write_sentence_transformers
 
 
 def write_files_beside(model: Any, folder: str | os.PathLike):
-    """Writes the card of a saved model, and beside a base model the files of sentence-transformers."""
+    """Writes the card of a saved model, and beside an encoder or language model the files of sentence-transformers."""
     _share_permissions(folder)
     write_model_card(model, folder)
-    if model.base_model is model:
+    if model.base_model is model or model.get_output_embeddings() is not None:
         write_sentence_transformers(folder)
 
 

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -213,7 +212,7 @@ class ElmoConfig(PreTrainedConfig):
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> tuple[dict[str, Any], dict]:
         """Reads config.json as in transformers; a model of another type is an error."""
-        check_local_path(pretrained_model_name_or_path)
+        pretrained_model_name_or_path = resolve_name(pretrained_model_name_or_path, kwargs)
         try:
             config_dict, unused_kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
         except TypeError:  # transformers expects a JSON object
@@ -291,14 +290,14 @@ def choices(name: Any, names: list[str]) -> str:
     return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
-def check_local_path(name: Any):
-    """Raises if a name is neither a folder nor the name of a repository, OWNER/NAME: the Hub need not be asked."""
-    name = str(name)
-    if not os.path.exists(name) and (os.path.isabs(name) or name.startswith(".") or name.count("/") != 1):
-        folders = [entry.name for entry in os.scandir() if entry.is_dir()] if "/" not in name else []
-        close = difflib.get_close_matches(name, folders, 1)
-        hint = f" Did you mean the folder {close[0]}?" if close else ""
-        raise OSError(f"{name} does not exist. Expected a folder, or a repository on the Hub, OWNER/NAME.{hint}")
+def resolve_name(name: Any, options: dict[str, Any]) -> Any:
+    """The folder or repository that a model's name stands for; with the package, a missing one is an error at once."""
+    try:
+        from elmo_hf.hub.model_names import resolve_model
+    except ImportError:
+        return name
+    used = ("revision", "cache_dir", "local_files_only")
+    return resolve_model(name, **{key: options[key] for key in used if options.get(key) is not None})
 
 
 def check_mix(mix: Any, num_layers: int):

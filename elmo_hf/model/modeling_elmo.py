@@ -26,7 +26,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_local_path, check_mix, foreign_pipelines
+from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, foreign_pipelines, resolve_name
 
 logger = logging.get_logger(__name__)
 
@@ -764,7 +764,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         wants_report = kwargs.pop("output_loading_info", False)
         allowed = kwargs.pop("ignore_mismatched_sizes", False)
         if pretrained_model_name_or_path is not None:
-            check_local_path(pretrained_model_name_or_path)
+            pretrained_model_name_or_path = resolve_name(pretrained_model_name_or_path, kwargs)
         try:
             model, report = super().from_pretrained(
                 pretrained_model_name_or_path, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs

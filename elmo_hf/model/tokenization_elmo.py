@@ -24,6 +24,7 @@ from .configuration_elmo import (
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
     check,
+    resolve_name,
 )
 from .splitting_elmo import SPLITTINGS, get_splitting, panics_as_errors, replace_surrogates, split_words
 
@@ -269,6 +270,7 @@ class ElmoTokenizer(TokenizersBackend):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *args: Any, **kwargs: Any) -> Self:
         """Loads a tokenizer as in transformers; errors name damaged files."""
+        pretrained_model_name_or_path = resolve_name(pretrained_model_name_or_path, kwargs)
         try:
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:

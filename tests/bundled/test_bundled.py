@@ -40,7 +40,7 @@ def test_a_name_is_the_packages_model_unless_a_folder_has_it(tmp_path, monkeypat
 
 
 def test_another_name_is_refused():
-    with pytest.raises(ValueError, match="No model 'german' comes with the package; accepted are 'english'"):
+    with pytest.raises(ValueError, match="Invalid `name`: 'german'. Expected a bundled model: english"):
         bundled_model("german")
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_models import small
 
-from elmo_hf import ElmoEmbedder, ElmoForTokenClassification
+from elmo_hf import ElmoEmbedder, ElmoForPreTraining, ElmoForTokenClassification, bundled_model
 
 TEXTS = [
     "The cat sat on the mat .",
@@ -72,3 +72,16 @@ def test_two_steps_of_a_loss_of_its_own(loaded):
         optimizer.step()
     changed = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
     assert any("bilm" in name for name in changed) and any("token_encoder" in name for name in changed)
+
+
+def test_the_bundled_model():
+    library = pytest.importorskip("sentence_transformers", reason="pip install sentence-transformers")
+    sentences = ["It's raining.", "Yes"]
+    vectors = library.SentenceTransformer(bundled_model("english"), device="cpu").encode(sentences)
+    expected = ElmoEmbedder.from_pretrained("english").encode(sentences, pooling="mean")
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_a_language_model_has_the_files_too(tmp_path):
+    small(ElmoForPreTraining, vocab_size=5).save_pretrained(tmp_path)
+    assert (tmp_path / "modules.json").exists()
