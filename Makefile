@@ -58,7 +58,7 @@ first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demon
 	$(BIN)/python benchmarks/first_minute.py
 
 readme: $(INSTALLED)  ## Run what the README shows and write what it prints
-	$(BIN)/elmo-hf demo --plot docs/images/senses.png
+	$(BIN)/python examples/english/pictures.py
 	$(BIN)/python tests/readme_blocks.py
 
 wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms (downloads the compiler, 90 MB)
@@ -68,17 +68,17 @@ wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms 
 	cd elmo_hf/kernels/native && rm -f *.so *.dylib *.dll libraries.json
 
 RUN ?= english-run
-PRETRAIN = $(BIN)/elmo-hf pretrain $(foreach name,enwik8 openstax litbank tatoeba,$(RUN)/text/train/$(name).txt) \
-	--held-out $(RUN)/text/held-out-mix.txt --splitting moses-en --dropout 0.0 --batch-size 64 --num-sampled 2048 \
-	--optimizer adamw --schedule cosine --evaluate-every 1200 --save-every 200 $(RESUME)
-train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its sources, RUN=folder for the runs
+SOURCES := enwik8 openstax litbank tatoeba wiki_excellent wiki_2014 wiki_2020 novels_new
+train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its sources, RUN=folder for the run
 	@test -n "$(DATA)" || { echo "DATA=folder is missing: examples/english/README.md says what it holds"; exit 1; }
 	$(BIN)/python examples/english/prepare.py $(DATA) $(RUN)/text
-	$(PRETRAIN) -o $(RUN)/first --size examples/english/size.json --max-size 20000 \
-		--learning-rate 0.002 --warmup-steps 300 --stop-after 10099 --carried-starts
-	$(PRETRAIN) -o $(RUN)/second --from $(RUN)/first --tokenized --new-vocab --max-size 24000 \
-		--learning-rate 0.001 --warmup-steps 150 --stop-after 3600 --seed 1
-	$(BIN)/python examples/english/bundle.py $(RUN)/first $(RUN)/second elmo_hf/bundled/english
+	$(BIN)/python -m torch.distributed.run --nproc-per-node 2 -m elmo_hf.cli pretrain \
+		$(foreach name,$(SOURCES),$(RUN)/text/train/$(name).txt) --held-out $(RUN)/text/held-out-mix.txt \
+		--splitting moses-en --tokenized --dropout 0.0 --batch-size 128 --num-sampled 2048 \
+		--size examples/english/size.json --max-size 24000 --learning-rate 0.005 --warmup-steps 1000 \
+		--stop-after $(or $(STEPS),25000) --evaluate-every 3000 --save-every 1000 --threads 1 --language en \
+		-o $(RUN)/model $(RESUME)
+	$(BIN)/python examples/english/bundle.py $(RUN)/model $(or $(OUTPUT),elmo_hf/bundled/english)
 
 lint: $(INSTALLED)  ## Check style
 	$(BIN)/ruff check .

@@ -1,11 +1,10 @@
 """Makes the model that comes with the package from a finished training run.
 
-    python examples/english/bundle.py first second elmo_hf/bundled/english
+    python examples/english/bundle.py english-run/model elmo_hf/bundled/english
 
-Runs are named in their order; the last one has the model, those before it only add to the history. The tensors are
-written as float16, which halves them, and config.json says float32, so that they load as float32: on a CPU computing
-in float16 would be slow. The files of code that a saved model carries are left out: the package has them. The history
-goes to measured/training.json, from which the card draws its curve; of a run whose checkpoints are gone it stays.
+The tensors are written as float16, which halves them, and config.json says float32, so that they load as float32: on a
+CPU computing in float16 would be slow. The Python files of a saved model are left out: the package has them. The run's
+history of losses and perplexities goes to measured/training.json, from which card.py draws the training curve.
 """
 
 import argparse
@@ -20,14 +19,16 @@ import torch
 from elmo_hf import ElmoForPreTraining, ElmoTokenizer
 
 TRAINING = Path(__file__).resolve().parent / "measured" / "training.json"
-LARGEST_FOLDER = 20e6
+LARGEST_FOLDER = 20e6  # bytes
 # What the card of a model says that somebody tunes from this one.
 ORIGIN = {
     "language": "en",
     "license": "cc-by-sa-3.0",
-    "origin": "The English model that comes with elmo_hf, trained on Wikipedia (2006; GFDL, CC BY-SA 3.0), OpenStax "
-    "textbooks (CC BY 4.0), novels of LitBank (public domain in the US) and Tatoeba (CC BY 2.0 FR).",
+    "origin": "The English model that comes with elmo_hf, trained on Wikipedia (2006, 2014, 2019 and 2020; GFDL, "
+    "CC BY-SA 3.0), OpenStax textbooks (CC BY 4.0), novels (public domain; mark-up of ELTeC CC BY 4.0) and Tatoeba "
+    "(CC BY 2.0 FR).",
 }
+HISTORY_FIELDS = ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "eval_perplexity")
 
 
 def bundle(run: Path, output: Path):
@@ -43,49 +44,55 @@ def bundle(run: Path, output: Path):
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
         config["dtype"] = "float32"
         (Path(folder) / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        kept = [path for path in sorted(Path(folder).iterdir()) if path.suffix not in (".py", ".md")]
-        size = sum(path.stat().st_size for path in kept)
+        files = [path for path in sorted(Path(folder).iterdir()) if path.suffix not in (".py", ".md")]
+        size = sum(path.stat().st_size for path in files)
         if size > LARGEST_FOLDER:
-            raise ValueError(f"The model takes {size / 1e6:.1f} MB; accepted are at most {LARGEST_FOLDER / 1e6:.0f}.")
+            raise ValueError(f"The model takes {size / 1e6:.1f} MB; the most is {LARGEST_FOLDER / 1e6:.0f} MB.")
         output.mkdir(parents=True, exist_ok=True)
-        for path in kept:
-            # Not as the temporary folder has it: everybody may read an installed file.
+        for path in files:
+            # Unlike files of a temporary folder, an installed file is readable for everybody.
             shutil.copyfile(path, output / path.name)
     print(f"{output}: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB")
 
 
-def keep_history(runs: list[Path]):
-    """What the newest checkpoint of each run remembers: losses, and perplexities of the held-out mix."""
-    before = json.loads(TRAINING.read_text(encoding="utf-8"))["runs"] if TRAINING.exists() else []
-    found = []
-    for number, run in enumerate(runs):
-        own = history(run)
-        if own is None:
-            print(f"{run} has no checkpoint: what {TRAINING.name} has of it stays as it is")
-            own = before[number]
-        found.append(own)
+def history(run: Path) -> dict[str, Any]:
+    """Steps, epochs, seconds, and the reports of a run, from the newest trainer_state.json that it wrote."""
+    checkpoints = [path for folder in (run, Path(f"{run}.run")) for path in folder.glob("checkpoint-*")]
+    newest_first = sorted(checkpoints, key=lambda path: -int(path.name.split("-")[1]))
+    states = [path / "trainer_state.json" for path in (run, *newest_first)]
+    path = next((path for path in states if path.exists()), None)
+    if path is None:
+        raise ValueError(f"{run} has no trainer_state.json, and no checkpoint with one: its history is unknown.")
+    state = json.loads(path.read_text(encoding="utf-8"))
+    if state["global_step"] != state["max_steps"]:
+        raise ValueError(f"{path}: the run stopped at step {state['global_step']} of {state['max_steps']}.")
+    rows = [{name: _rounded(row[name]) for name in HISTORY_FIELDS if name in row} for row in state["log_history"]]
+    seconds = max((row.get("seconds_used", 0) for row in state["log_history"]), default=0)
+    return {
+        "steps": state["max_steps"],
+        "epochs": round(state["epoch"], 4),
+        "seconds": round(seconds),
+        "history": rows,
+    }
+
+
+def _rounded(value: float) -> float:
+    return value if isinstance(value, int) else float(f"{value:.5g}")
+
+
+def write_history(run: Path):
+    """Writes measured/training.json, a report per line."""
+    facts = history(run)
+    rows = ",\n".join("  " + json.dumps(row) for row in facts.pop("history"))
+    head = json.dumps(facts, indent=1).removesuffix("\n}")
     TRAINING.parent.mkdir(exist_ok=True)
-    TRAINING.write_text(json.dumps({"runs": found}, indent=1) + "\n", encoding="utf-8")
+    TRAINING.write_text(f'{head},\n "history": [\n{rows}\n ]\n}}\n', encoding="utf-8")
 
-
-def history(run: Path) -> dict[str, Any] | None:
-    """Steps, epochs and reports of a run; None if it has no checkpoint."""
-    found = (path for folder in (run, Path(f"{run}.run")) for path in folder.glob("checkpoint-*/trainer_state.json"))
-    states = sorted(found, key=lambda path: int(path.parent.name.split("-")[1]))
-    if not states:
-        return None
-    state = json.loads(states[-1].read_text(encoding="utf-8"))
-    rows = [{name: row[name] for name in sorted(row) if name in KEPT} for row in state["log_history"]]
-    epochs = state["epoch"] * state["max_steps"] / state["global_step"]  # the state's own is rounded up
-    return {"steps": state["max_steps"], "epochs": round(epochs, 4), "history": rows}
-
-
-KEPT = ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "eval_perplexity", "after_perplexity")
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="+", help="The folders that elmo-hf pretrain wrote, in their order.")
+    parser.add_argument("run", type=Path, help="The folder that elmo-hf pretrain wrote.")
     parser.add_argument("output", type=Path, help="Where the model goes.")
-    given = parser.parse_args()
-    bundle(given.runs[-1], given.output)
-    keep_history(given.runs)
+    arguments = parser.parse_args()
+    bundle(arguments.run, arguments.output)
+    write_history(arguments.run)

@@ -2,20 +2,20 @@
 
     python examples/english/prepare.py DATA text
 
-DATA holds the four sources, each a tokenised sentence a line, an empty line between articles or novels, words as in
-the 1 Billion Word benchmark (`don 't`, `it 's`, `$ 2,900`), and the coreference documents of LitBank:
+DATA holds the sources, each a tokenised sentence a line, an empty line between articles or novels, words as in the
+1 Billion Word benchmark (`don 't`, `it 's`, `$ 2,900`). README.md beside this file lists them with their licences.
 
-    lm/enwik8.sents.txt.xz           Wikipedia of March 2006     GFDL / CC BY-SA 3.0
-    lm/openstax_ccby.sents.txt.xz    OpenStax textbooks          CC BY 4.0
-    lm/litbank_novels.sents.txt.xz   LitBank's novels            public domain (US)
-    lm/tatoeba_en.sents.txt.xz       Tatoeba                     CC BY 2.0 FR
-    coref/litbank_conll.tar.xz       LitBank's coreference       CC BY 4.0 (only to know which novels to leave out)
+The first four sources are split first: one document in 64 is held out, and training sentences equal to a held-out one
+are dropped. The other four are of the same kinds, and newer: a sentence that shares a run of ten words with held-out
+text of the first four, or with WikiText-2, is dropped (Wikipedia articles live on in later revisions), and so is a
+repeated sentence. One piece of 200 sentences in 256 is held out.
 
 Every choice follows from a hash of the text itself, so that two runs make the same files.
 """
 
 import argparse
 import collections
+import gzip
 import hashlib
 import io
 import itertools
@@ -24,33 +24,29 @@ import lzma
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-SOURCES = {
+from overlap import SHORTEST_DUPLICATE, HeldOutText, without_overlap
+
+FIRST_SOURCES = {
     "enwik8": "lm/enwik8.sents.txt.xz",
     "openstax": "lm/openstax_ccby.sents.txt.xz",
     "litbank": "lm/litbank_novels.sents.txt.xz",
     "tatoeba": "lm/tatoeba_en.sents.txt.xz",
 }
+MORE_SOURCES = {
+    "wiki_excellent": "lm/wiki_excellent.sents.txt.xz",
+    "wiki_2014": "lm/wiki_2014.sents.txt.xz",
+    "wiki_2020": "lm/wiki_2020.sents.txt.xz",
+    "novels_new": "lm/novels_new.sents.txt.xz",
+}
 COREFERENCE = "coref/litbank_conll.tar.xz"
-HELD_OUT = 1 / 64  # of each source
+WIKITEXT = ("lm/wikitext-2/test.txt.gz", "lm/wikitext-2/valid.txt.gz")
+FIRST_HELD_OUT, MORE_HELD_OUT = 1 / 64, 1 / 256  # share of a source's pieces
 BLOCK = 200  # sentences that are held out together where a source has no short documents
 SAME_BEGINNING = 10  # sentences of Tatoeba that may begin alike
-NAMES = {
-    "Tom",
-    "Mary",
-    "Sami",
-    "Layla",
-    "Ziri",
-    "Yanni",
-    "Rima",
-    "Skura",
-    "John",
-    "Fadil",
-    "Dania",
-    "Boldi",
-    "Dan",
-    "Linda",
-}
+# First names of Tatoeba's example sentences: sentences that differ only in them begin alike.
+NAMES = set("Tom Mary Sami Layla Ziri Yanni Rima Skura John Fadil Dania Boldi Dan Linda".split())
 TEST_DOCUMENTS = 10  # of LitBank's hundred, every tenth by its number in Project Gutenberg
 
 
@@ -72,6 +68,7 @@ def documents(path: Path) -> Iterator[list[str]]:
 
 
 def blocks(document: list[str]) -> Iterator[list[str]]:
+    """Pieces of 200 sentences; the last may be shorter."""
     for start in range(0, len(document), BLOCK):
         yield document[start : start + BLOCK]
 
@@ -80,20 +77,20 @@ def test_documents(path: Path) -> dict[str, set[tuple[str, ...]]]:
     """The documents of LitBank that test coreference, and all their runs of six words."""
     with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as archive:
         members = sorted(
-            (one for one in archive if one.isfile() and one.name.endswith(".conll")),
-            key=lambda one: int(Path(one.name).name.split("_")[0]),
+            (member for member in archive if member.isfile() and member.name.endswith(".conll")),
+            key=lambda member: int(Path(member.name).name.split("_")[0]),
         )
-        found = {}
+        tests = {}
         for member in members[:: len(members) // TEST_DOCUMENTS]:
             rows = archive.extractfile(member).read().decode().splitlines()
             words = [row.split("\t")[3] for row in rows if row and not row.startswith("#")]
-            found[Path(member.name).name] = set(zip(*(words[i:] for i in range(6)), strict=False))
-    return found
+            tests[Path(member.name).name] = set(zip(*(words[i:] for i in range(6)), strict=False))
+    return tests
 
 
-def novels_of(novels: Iterable[list[str]], tests: dict[str, set[tuple[str, ...]]]) -> tuple[list, dict[str, str]]:
+def split_novels(novels: Iterable[list[str]], tests: dict[str, set[tuple[str, ...]]]) -> tuple[list, dict[str, str]]:
     """The novels that none of the tests is of, and for each test the first sentence of its novel."""
-    kept, left_out = [], {}
+    training, left_out = [], {}
     for novel in novels:
         words = [word for line in novel[:4000] for word in line.split()]
         runs = set(zip(*(words[i:] for i in range(6)), strict=False))
@@ -102,10 +99,10 @@ def novels_of(novels: Iterable[list[str]], tests: dict[str, set[tuple[str, ...]]
         if overlap[name] > 0.1:
             left_out[name] = novel[0]
         else:
-            kept.append(novel)
+            training.append(novel)
     if missing := set(tests) - set(left_out):
         raise ValueError(f"No novel was found for {sorted(missing)}: its text would be in the training text.")
-    return kept, left_out
+    return training, left_out
 
 
 def without_near_duplicates(sentences: Iterable[str]) -> Iterator[str]:
@@ -118,39 +115,95 @@ def without_near_duplicates(sentences: Iterable[str]) -> Iterator[str]:
             yield sentence
 
 
+def split_first_sources(data: Path) -> tuple[dict[str, tuple[list[str], list[str]]], dict[str, str]]:
+    """{source: (training sentences, held-out sentences)} of the first four sources, and the novels left out."""
+    novels, left_out = split_novels(documents(data / FIRST_SOURCES["litbank"]), test_documents(data / COREFERENCE))
+    tatoeba = (sentence for document in documents(data / FIRST_SOURCES["tatoeba"]) for sentence in document)
+    pieces = {
+        "enwik8": documents(data / FIRST_SOURCES["enwik8"]),
+        "openstax": (block for book in documents(data / FIRST_SOURCES["openstax"]) for block in blocks(book)),
+        "litbank": (block for novel in novels for block in blocks(novel)),
+        "tatoeba": ([sentence] for sentence in without_near_duplicates(tatoeba)),
+    }
+    parts = {name: _split(source, FIRST_HELD_OUT) for name, source in pieces.items()}
+    forbidden = {line for _, held_out in parts.values() for line in held_out if len(line.split()) > 3}
+    return {
+        name: ([line for line in training if line not in forbidden], held_out)
+        for name, (training, held_out) in parts.items()
+    }, left_out
+
+
+def _split(pieces: Iterable[list[str]], held_out_share: float) -> tuple[list[str], list[str]]:
+    """Training and held-out sentences: a hash of a piece's first and last sentence decides on the whole piece."""
+    training, held_out = [], []
+    for piece in pieces:
+        (held_out if share(piece[0] + "\n" + piece[-1]) < held_out_share else training).extend(piece)
+    return training, held_out
+
+
+def split_more_sources(data: Path, forbidden: HeldOutText) -> Iterator[tuple[str, list[str], list[str], int]]:
+    """Of each further source its name, training sentences, held-out sentences, and how many sentences were dropped."""
+    seen: set[str] = set()
+    for name, path in MORE_SOURCES.items():
+        pieces = (block for document in documents(data / path) for block in blocks(document))
+        candidates, held_out = _split(pieces, MORE_HELD_OUT)
+        own, training = set(held_out), []
+        for line in candidates:
+            if line in own or forbidden.overlaps(line):
+                continue
+            if len(line.split()) >= SHORTEST_DUPLICATE:
+                if line in seen:
+                    continue
+                seen.add(line)
+            training.append(line)
+        yield name, training, held_out, len(candidates) - len(training)
+
+
 def prepare(data: Path, output: Path):
     """Writes train/*.txt, held-out/*.txt, held-out-mix.txt and choices.json."""
     for folder in ("train", "held-out"):
         (output / folder).mkdir(parents=True, exist_ok=True)
-    novels, left_out = novels_of(documents(data / SOURCES["litbank"]), test_documents(data / COREFERENCE))
-    (sentence for document in documents(data / SOURCES["tatoeba"]) for sentence in document)
-    pieces = {
-        "enwik8": documents(data / SOURCES["enwik8"]),
-        "openstax": (block for one in documents(data / SOURCES["openstax"]) for block in blocks(one)),
-        "litbank": (block for novel in novels for block in blocks(novel)),
-        "tatoeba": (
-            [one] for one in without_near_duplicates(s for d in documents(data / SOURCES["tatoeba"]) for s in d)
-        ),
-    }
-    split = {name: ([], []) for name in pieces}
-    for name, source in pieces.items():
-        for piece in source:
-            split[name][share(piece[0] + "\n" + piece[-1]) < HELD_OUT].append(piece)
-
-    forbidden = {line for _, held in split.values() for piece in held for line in piece if len(line.split()) > 3}
-    counts = {}
-    for name, (train, held) in split.items():
-        train = [[line for line in piece if line not in forbidden] for piece in train]
-        for folder, chosen in (("train", train), ("held-out", held)):
-            text = "".join(line + "\n" for piece in chosen for line in piece)
-            (output / folder / f"{name}.txt").write_text(text, encoding="utf-8")
-            counts[f"{folder}/{name}"] = {"sentences": text.count("\n"), "words": len(text.split())}
-    mix = [line for _, held in split.values() for piece in held for line in piece if share(line) < 1 / 4]
-    (output / "held-out-mix.txt").write_text("".join(line + "\n" for line in mix), encoding="utf-8")
-    counts["held-out-mix"] = {"sentences": len(mix), "words": sum(len(line.split()) for line in mix)}
+    counts: dict[str, Any] = {}
+    first, left_out = split_first_sources(data)
+    forbidden = HeldOutText()
+    for name, (training, held_out) in first.items():
+        counts[f"train/{name}"] = _write(output / "train" / f"{name}.txt", training)
+        counts[f"held-out/{name}"] = _write(output / "held-out" / f"{name}.txt", held_out)
+        forbidden.add(held_out)
+    mix = [line for _, held_out in first.values() for line in held_out if share(line) < 1 / 4]
+    counts["held-out-mix"] = _write(output / "held-out-mix.txt", mix)
+    del first
+    for path in WIKITEXT:
+        with gzip.open(data / path, "rt", encoding="utf-8") as file:
+            forbidden.add(file)
+    for name, training, held_out, dropped in split_more_sources(data, forbidden):
+        counts[f"train/{name}"] = _write(output / "train" / f"{name}.txt", training) | {"dropped": dropped}
+        _write(output / "held-out" / f"{name}.txt", held_out)
+    counts |= _clean_held_out(output)
     choices = {"counts": counts, "novels_left_out": left_out}
     (output / "choices.json").write_text(json.dumps(choices, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(choices, indent=2, ensure_ascii=False))
+
+
+def _clean_held_out(output: Path) -> dict[str, dict[str, int]]:
+    """Drops what any training text shares with the held-out text of the further sources: they overlap each other."""
+    held_out = {name: _lines(output / "held-out" / f"{name}.txt") for name in MORE_SOURCES}
+    training = (line for path in sorted((output / "train").glob("*.txt")) for line in _lines(path))
+    clean = set(without_overlap([line for lines in held_out.values() for line in lines], training))
+    return {
+        f"held-out/{name}": _write(output / "held-out" / f"{name}.txt", [line for line in lines if line in clean])
+        for name, lines in held_out.items()
+    }
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def _write(path: Path, lines: list[str]) -> dict[str, int]:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in lines)
+    return {"sentences": len(lines), "words": sum(len(line.split()) for line in lines)}
 
 
 if __name__ == "__main__":

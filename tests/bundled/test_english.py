@@ -61,7 +61,7 @@ def test_two_of_one_sense_are_closer_than_two_of_different_senses(tested):
     """The demonstration's claim. Chance would be a half; the card has what was measured, word by word."""
     shares = sum_of(tested)
     assert len(tested) >= 8 and shares[0] == 0
-    assert min(shares[1:]) >= 0.75
+    assert min(shares[1:]) >= 0.8
     # Senses that are also different parts of speech come apart nearly always.
     assert all(one.right[-1] / one.comparisons >= 0.8 for one in tested if one.word in ("bear", "lead", "play"))
 
@@ -93,5 +93,5 @@ def test_a_number_that_changes_changes_the_card(card_module, monkeypatch):
     changed = f"{perplexity['perplexity']['enwik8']['average']:.1f}"
     assert changed in card_module.card()
     perplexity["perplexity"]["enwik8"]["tokens"] += 1
-    with pytest.raises(ValueError, match="tokens were asked"):
+    with pytest.raises(ValueError, match="the biLM predicted"):
         card_module.card()
