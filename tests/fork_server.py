@@ -1,9 +1,9 @@
 """Fresh Python processes at a fifth of their price: forks of a server that has imported torch and other libraries.
 
-A process that loads a model imports some 3,000 modules, for four seconds. Those that read no environment variables of
-ours (torch, numpy, scipy, ...) are imported once, by a server. Each program runs in a fork of the server, which imports
-transformers, huggingface_hub and elmo_hf itself, under its own environment and import path. A test that looks at what a
-process imports needs a real one.
+A process that loads a model imports some 3,000 modules, which takes four seconds. A server imports once those that
+read no environment variables (torch, numpy, scipy, ...). Each program runs in a fork of the server and imports
+transformers, huggingface_hub and elmo_hf itself, under its own environment and import path. A test of what a process
+imports needs a real process.
 """
 
 import atexit
@@ -139,9 +139,9 @@ def _become(request: dict[str, Any]):
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(Path(request["folder"]) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     # The server's own objects would write a copy of its pending output.
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     code = 1
     try:
         _run_program(request["arguments"])

@@ -1,10 +1,9 @@
 """Files and folders that are there completely or not at all."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+from fork_server import run_forked
 
 from elmo_hf.atomic_files import MANIFEST, atomic_folder, manifest_problem, write_atomically, write_manifest
 
@@ -57,7 +56,7 @@ def test_folders(tmp_path):
 def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path):
     code = "import os, sys; from elmo_hf.atomic_files import atomic_folder\n"
     code += "with atomic_folder(sys.argv[1]): os._exit(1)"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "folder")], check=False)
+    assert run_forked(["-c", code, tmp_path / "folder"]).returncode == 1
     assert len(os.listdir(tmp_path)) == 1
     with atomic_folder(tmp_path / "folder"):
         assert len(os.listdir(tmp_path)) == 1

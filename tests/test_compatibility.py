@@ -4,13 +4,11 @@ tests/tools/make_pushed_by_v1.py wrote the files, and says what they hold.
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
+from fork_server import run_forked
 from golden_files import TESTS
 from remote import run_python
 from safetensors.torch import load_file
@@ -215,13 +213,7 @@ def test_a_killed_run_is_resumed_or_refused(tmp_path):
     (checkpoint,) = folder.glob("model.run/checkpoint-*")
     shutil.copytree(SAVED / "repositories" / "code", checkpoint, dirs_exist_ok=True)
     command = json.loads((folder / "command.json").read_text())
-    done = subprocess.run(
-        [sys.executable, "-c", "from elmo_hf.cli import main; main()", *command, "--resume"],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = run_forked(["-m", "elmo_hf.cli", *command, "--resume"], cwd=folder)
     if done.returncode:
         assert one_sentence(done.stderr) and "model" in done.stderr, done.stderr
         assert not (folder / "model").exists() and checkpoint.exists()

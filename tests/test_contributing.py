@@ -1,9 +1,11 @@
 """The recipes of CONTRIBUTING, followed word for word."""
 
+import os
 import re
 import shutil
 
 import pytest
+from fork_server import run_forked
 from remote import run_python
 
 TRY = """
@@ -116,13 +118,7 @@ def test_a_task_is_one_folder_and_one_row(root, tmp_path):
 
 def _run_alone(code, env, folder):
     """As run_python, but with the package that stands in `folder`, before the one that is installed."""
-    import os
-    import subprocess
-    import sys
-
     path = {"PYTHONPATH": str(folder), "TRANSFORMERS_VERBOSITY": "error"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **env, **path}, cwd=folder, capture_output=True, text=True
-    )
+    done = run_forked(["-c", code], {**os.environ, **env, **path}, folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

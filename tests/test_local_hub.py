@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from fork_server import run_forked
 from local_hub import TOKEN, LocalHub
 
 WEIGHTS = bytes(range(256)) * 64
@@ -39,13 +40,8 @@ def client(hub: LocalHub, script: str, *arguments: object, **env: str) -> str:
     """What `script` prints, run by the real client in a process of its own."""
     # The variables of whoever runs the tests must not lead the client to another Hub or cache.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", IMPORTS + script, *map(str, arguments)],
-        env={**inherited, "NO_PROXY": "127.0.0.1", **hub.env, **env},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment = {**inherited, "NO_PROXY": "127.0.0.1", **hub.env, **env}
+    run = run_forked(["-W", "ignore", "-c", IMPORTS + script, *arguments], environment, timeout=300)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
 

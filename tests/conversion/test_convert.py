@@ -4,8 +4,6 @@ import functools
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from fork_server import run_forked
 from golden_files import GOLDEN, RANDOM, load_arrays
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoForSequenceClassification, ElmoModel, ElmoTokenizer
@@ -439,7 +438,8 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_forked(["-c", code])
+    assert done.returncode == 0, done.stderr
     assert "could not be written, and nothing of it is left behind" in done.stdout
     assert os.listdir(tmp_path) == []
 

@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+import signal
 import threading
 import time
 import zipfile
@@ -12,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import h5py
 import numpy as np
 import pytest
+from fork_server import run_forked
 from golden_files import GOLDEN
 
 from elmo_hf.conversion import convert, downloads, export, fetch
@@ -372,7 +372,7 @@ def test_what_a_killed_run_left_is_swept_by_the_next(tmp_path):
         "with new_folder(sys.argv[1]):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=False)
+    assert run_forked(["-c", code, tmp_path / "model"]).returncode == -signal.SIGKILL
     assert [name for name in os.listdir(tmp_path) if name.startswith(".model.partial-")]
     convert(PLAIN.options, PLAIN.weights, output_dir=tmp_path / "model")
     assert os.listdir(tmp_path) == ["model"]

@@ -3,13 +3,13 @@
 import importlib
 import json
 import os
-import subprocess
 import sys
 import tarfile
 
 import numpy as np
 import pytest
 import torch
+from fork_server import run_forked
 from small_models import small
 from transformers import Trainer, TrainingArguments
 
@@ -19,13 +19,7 @@ RECIPES = ["pos", "ner", "srl", "sentiment", "inference", "questions", "corefere
 
 
 def run(root, *arguments):
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=root / "examples" / "tasks",
-        env={**os.environ, "PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = run_forked(arguments, {**os.environ, "PYTHONPATH": str(root)}, root / "examples" / "tasks")
     return done.returncode, done.stdout, done.stderr
 
 

@@ -2,12 +2,11 @@ import json
 import os
 import pickle
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
+from fork_server import run_forked
 from local_hub import LocalHub
 from remote import WITHOUT_PACKAGE
 from small_models import ENTITIES, small
@@ -333,14 +332,7 @@ print(json.dumps({"answers": answers, "entities": entities, "here": "elmo_hf" in
 def run(hub, folder, script, *arguments):
     """What a fresh process prints; `-I` keeps the checkout and PYTHON* variables out of it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    process = subprocess.run(
-        [sys.executable, "-I", "-c", script, *arguments],
-        env={**inherited, "NO_PROXY": "127.0.0.1", **hub.env},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    process = run_forked(["-I", "-c", script, *arguments], {**inherited, "NO_PROXY": "127.0.0.1", **hub.env}, folder)
     assert process.returncode == 0, process.stderr
     return process.stdout.strip().splitlines()[-1], process.stderr
 

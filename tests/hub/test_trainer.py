@@ -1,13 +1,12 @@
 """Fine-tuning with transformers' own Trainer and collators."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from datasets import Dataset
+from fork_server import run_forked
 from huggingface_hub import ModelCard
 from local_hub import LocalHub
 from small_models import ENTITIES, small
@@ -269,14 +268,8 @@ def test_the_trainer_pushes_a_model_that_loads(tmp_path):
     small(ElmoForTokenClassification, labels=ENTITIES).save_pretrained(tmp_path / "start")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     with LocalHub() as hub:
-        run = subprocess.run(
-            [sys.executable, "-c", PUSH, str(tmp_path / "start")],
-            env={**inherited, "NO_PROXY": "127.0.0.1", **hub.env},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        environment = {**inherited, "NO_PROXY": "127.0.0.1", **hub.env}
+        run = run_forked(["-c", PUSH, tmp_path / "start"], environment, tmp_path)
         assert run.returncode == 0, run.stderr
         assert run.stdout.split()[-1] == "2"
         files = hub.files("tester/trained")

@@ -1,11 +1,11 @@
 """ElmoScorer against the formulas in NumPy, and the promises that its results keep."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from fork_server import run_forked
 from golden_files import GOLDEN
 from golden_language_model import GoldenLanguageModel
 from hypothesis import given, settings
@@ -306,7 +306,7 @@ print(len(score.tokens), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - b
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux counts it")
 def test_a_line_of_100000_words_needs_little_memory():
     """All logits at once would be 4 GB, all outputs of the convolutions 0.25 GB."""
-    done = subprocess.run([sys.executable, "-c", LONG_LINE], capture_output=True, text=True)
+    done = run_forked(["-c", LONG_LINE])
     assert done.returncode == 0, done.stderr
     tokens, megabytes = map(int, done.stdout.split())
     assert tokens == 100_002 and megabytes < 400
