@@ -10,6 +10,7 @@ turns, so that a machine whose speed drifts slows both. A ratio is the median ov
 """
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -19,7 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from text import sentences
@@ -65,7 +66,7 @@ class Worker:
         start = turn * count % max(1, len(self.sentences) - count)
         return self.sentences[start : start + count]
 
-    def inference(self, size: str, batch: int, turn: int, remembered: bool = False) -> float:
+    def inference(self, size: str, batch: int, turn: int, remembered: bool = False, constant: bool = False) -> float:
         def make():
             model = self.elmo_hf.ElmoModel(self.config(size)).eval()
             if hasattr(model, "cache_words"):
@@ -75,7 +76,8 @@ class Worker:
         model = self.model(f"{size} {remembered}", make)
         calls = max(1, 8 // batch)  # a single sentence takes so little time that several are measured together
         batches = [self.texts(turn * calls + call, batch) for call in range(calls)]
-        with self.torch.inference_mode():
+        kernels = importlib.import_module("elmo_hf.kernels") if constant else None
+        with self.torch.inference_mode(), getattr(kernels, "constant_weights", nullcontext)():
             for texts in batches * remembered:
                 model(**self.tokenized(texts))
             start = time.perf_counter()
@@ -198,6 +200,7 @@ def jobs(given: argparse.Namespace) -> dict[str, dict]:
         for remembered in (False, True):
             for batch in given.batches:
                 job = {"do": "inference", "size": size, "batch": batch, "remembered": remembered}
+                job["constant"] = given.constant_weights
                 found[f"{size}, batch {batch}, words {'remembered' if remembered else 'new'}"] = job
     if given.training:
         found["pretraining step, 128 x 20, 8192 of 33k words"] = {"do": "pretraining"}
@@ -225,6 +228,9 @@ def main():
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
     parser.add_argument("--batches", nargs="*", type=int, default=[1, 8, 32, 64])
     parser.add_argument("--no-training", dest="training", action="store_false", help="inference only")
+    parser.add_argument(
+        "--constant-weights", action="store_true", help="verify weights once a turn, where possible"
+    )
     parser.add_argument("--no-kernels", action="store_true", help="ELMO_HF_KERNELS=0 in the other checkout")
     parser.add_argument("--text", type=Path, help="a tokenised sentence a line; default: Python's documentation")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each worker; default: %(default)s")

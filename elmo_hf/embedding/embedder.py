@@ -10,6 +10,7 @@ import torch
 from tqdm import tqdm
 
 from elmo_hf.device import choose_device
+from elmo_hf.kernels import constant_weights
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
@@ -261,6 +262,7 @@ class ElmoEmbedder:
         return [next(split) if isinstance(sentence, str) else list(sentence) for sentence in sentences]
 
     @torch.inference_mode()
+    @constant_weights()
     def read(
         self,
         sentences: Sequence[Sequence[str]],
@@ -279,6 +281,7 @@ class ElmoEmbedder:
         return results
 
     @torch.inference_mode()
+    @constant_weights()
     def read_in_order(
         self, sentences: Sequence[Sequence[str]], spec: OutputSpec, batch_size: int, states: Any = None
     ) -> tuple[list[torch.Tensor], Any]:

@@ -20,6 +20,7 @@ from .linear import linear
 from .lstm import lstm_layer
 from .native import set_check
 from .native_lstm import largest_difference
+from .prepared import constant_weights
 from .sentence_cache import SentenceCache
 from .softmax import softmax_nll
 from .splitting import split_words
@@ -89,6 +90,7 @@ __all__ = [
     "WordCache",
     "cache_sentences",
     "cache_words",
+    "constant_weights",
     "describe",
     "kernels_disabled",
 ]

@@ -1,12 +1,15 @@
 """Weights prepared for a kernel: arranged once, and again as soon as a byte of the originals has changed.
 
 A weight can change without a trace that torch shows (through `.data`, by a fused optimizer), so its bytes are hashed
-at every use, at the speed at which memory is read: 0.2 ms for the small size, a fraction of a percent of the time of
-a batch. Without the native library, which hashes, nothing is cached.
+at every use, at the speed at which memory is read. That takes 1 to 2 ms for the small size: much for a single sentence
+and little for a batch. Inside of `constant_weights` each weight is hashed once. Without the native library, which
+hashes, nothing is cached.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,6 +33,40 @@ class Fingerprint(NamedTuple):
 # not be swapped.
 _cache: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _lock = threading.Lock()
+# Inside of `constant_weights`: the hashes of each tensor in the state that PyTorch shows.
+_known_hashes: ContextVar[dict[tuple, tuple[int, int]] | None] = ContextVar("known_hashes", default=None)
+
+
+@contextmanager
+def constant_weights() -> Iterator[None]:
+    """Promises that weights stay as they are inside of the block, so that each is verified once and not at every call.
+
+    A model then computes single sentences about a fifth faster. In-place operations, `load_state_dict`, `.to()` and
+    replaced parameters are noticed all the same. Not noticed until the block ends are changes that PyTorch does not
+    count: values written through `.data` or NumPy, and steps of fused optimizers. The promise holds for this thread.
+    ElmoEmbedder makes it for each chunk of sentences, ElmoScorer and `perplexity` for each batch.
+
+    Example:
+
+    ```python
+    >>> import torch
+    >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
+    >>> from elmo_hf.kernels import constant_weights
+    >>> model = ElmoModel(ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8)).eval()
+    >>> tokenizer = ElmoTokenizer()
+    >>> with torch.inference_mode(), constant_weights():
+    ...     for text in ["It rains .", "It pours ."]:
+    ...         output = model(**tokenizer([text], return_tensors="pt"))
+    >>> output.last_hidden_state.shape
+    torch.Size([1, 5, 8])
+
+    ```
+    """
+    token = _known_hashes.set(_known_hashes.get() or {})
+    try:
+        yield
+    finally:
+        _known_hashes.reset(token)
 
 
 def can_fingerprint(tensors: Sequence[torch.Tensor]) -> bool:
@@ -44,7 +81,20 @@ def layout_of(tensors: Sequence[torch.Tensor]) -> tuple:
 
 def hashes_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     """The hashes of the bytes of tensors, two for each: of its first and of its second half."""
-    return tuple(library().hash(*part) for tensor in tensors for part in _halves(tensor))
+    known = _known_hashes.get()
+    if known is None:
+        return tuple(library().hash(*half) for tensor in tensors for half in _halves(tensor))
+    hashes: list[int] = []
+    for tensor in tensors:
+        # Tensors made in inference mode have no version counter.
+        key = None if tensor.is_inference() else (tensor.data_ptr(), tensor._version, tensor.shape, tensor.dtype)
+        pair = known.get(key)
+        if pair is None:
+            pair = tuple(library().hash(*half) for half in _halves(tensor))
+            if key is not None:
+                known[key] = pair
+        hashes += pair
+    return tuple(hashes)
 
 
 def _halves(tensor: torch.Tensor) -> list[tuple[int, int]]:
@@ -55,18 +105,15 @@ def _halves(tensor: torch.Tensor) -> list[tuple[int, int]]:
 
 def fingerprint(tensors: Sequence[torch.Tensor]) -> Fingerprint:
     """The fingerprint of tensors for which `can_fingerprint` is true; large ones are hashed by two threads."""
-    parts, hashes = [_halves(tensor) for tensor in tensors], [0] * (2 * len(tensors))
+    if _known_hashes.get() is not None or sum(tensor.numel() for tensor in tensors) < LARGE:
+        return Fingerprint(layout_of(tensors), hashes_of(tensors))
+    hashes = [0] * (2 * len(tensors))
 
     def hash_halves(half: int):
-        for number, halves in enumerate(parts):
-            hashes[2 * number + half] = library().hash(*halves[half])
+        for number, tensor in enumerate(tensors):
+            hashes[2 * number + half] = library().hash(*_halves(tensor)[half])
 
-    calls = [partial(hash_halves, half) for half in (0, 1)]
-    if sum(tensor.numel() for tensor in tensors) >= LARGE:
-        run_in_parallel(calls)
-    else:
-        for call in calls:
-            call()
+    run_in_parallel([partial(hash_halves, half) for half in (0, 1)])
     return Fingerprint(layout_of(tensors), tuple(hashes))
 
 

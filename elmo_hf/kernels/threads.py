@@ -2,6 +2,7 @@
 
 import _thread
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 
 import torch
@@ -28,7 +29,7 @@ def run_in_parallel(calls: Sequence[Callable[[], None]]):
         ended.acquire()
     if torch.get_num_threads() > 1:
         for task in tasks[1:]:
-            _thread.start_new_thread(run, task)
+            _thread.start_new_thread(copy_context().run, (run, *task))
     for task in tasks:
         run(*task)
     for _, _, ended in tasks:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from elmo_hf.kernels import constant_weights
 from elmo_hf.model.tokenization_elmo import UNK
 
 from .probabilities import encode, log_probabilities
@@ -256,6 +257,7 @@ def _by_sentence(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | S
 
 
 @torch.no_grad()
+@constant_weights()
 def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Sequence[str]]):
     model, window, states, read = scorer.model, result.window, None, 0
 

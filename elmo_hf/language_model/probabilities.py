@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from elmo_hf.kernels import constant_weights
+
 # Tokens that the character encoder and the LSTMs see at one time: the original model needs 0.2 MB for each.
 TOKENS_AT_ONCE = 2048
 # Logits that exist at one time: more than fit near a processor are slower to compute. But a large vocabulary's weights
@@ -37,6 +39,7 @@ def check_language_model(model: PreTrainedModel, tokenizer: Any):
 
 
 @torch.no_grad()
+@constant_weights()
 def top_layers(
     model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:

@@ -163,6 +163,11 @@ def pack_tokens(mask: Tensor) -> Packing:
     batch, length = mask.shape
     if torch.compiler.is_exporting():
         return _pack_all_positions(mask)
+    if batch == 1:  # nothing to sort
+        tokens = mask[0].nonzero().squeeze(1)
+        rows, count = tokens.new_zeros(1), len(tokens)
+        reverse = torch.arange(count - 1, -1, -1, device=mask.device)
+        return Packing(rows, rows, tokens, reverse, [1] * count, (1, length))
     lengths = mask.sum(1)
     rows = lengths.argsort(descending=True, stable=True)
     inverse_rows = rows.argsort()
