@@ -101,9 +101,9 @@ def test_a_task_is_one_folder_and_one_row(root, tmp_path):
     (tasks / "window").mkdir()
     (tasks / "window" / "__init__.py").write_text("")
     (tasks / "window" / "head.py").write_text(file, encoding="utf-8")
-    table = (tasks / "__init__.py").read_text(encoding="utf-8")
+    table = (tasks / "heads.py").read_text(encoding="utf-8")
     assert row.strip().endswith(","), row
-    (tasks / "__init__.py").write_text(table.replace("HEADS = (\n", "HEADS = (\n" + row, 1), encoding="utf-8")
+    (tasks / "heads.py").write_text(table.replace("HEADS = (\n", "HEADS = (\n" + row, 1), encoding="utf-8")
 
     folder = str(tmp_path / "saved")
     values = f"package = {str(tmp_path)!r}\nfolder = {folder!r}\n"

@@ -273,7 +273,7 @@ class ElmoEmbedder:
         """Lists of words, each from a fresh state -> for each (layers, rows, size)."""
         results: list[Any] = [None] * len(sentences)
         table, lines = self._word_table(sentences)
-        for numbers in _batches([len(words) for words in sentences], batch_tokens, batch_size):
+        for numbers in batches_by_length([len(words) for words in sentences], batch_tokens, batch_size):
             batch = [sentences[number] for number in numbers]
             vectors, _ = self._read_batch(batch, spec, table, lines, None)
             for number, found in zip(numbers, vectors, strict=True):
@@ -373,7 +373,7 @@ def _kept_embedder(name: str) -> ElmoEmbedder:
     return ElmoEmbedder.from_pretrained(name)
 
 
-def _batches(lengths: Sequence[int], batch_tokens: int, batch_size: int | None) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int], batch_tokens: int, batch_size: int | None) -> Iterator[list[int]]:
     """Numbers of sentences that are read together: those of like length, the longest first."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):

@@ -109,7 +109,7 @@ class SentenceSource:
             yield from self._read_dataset()
         for path in self.files:
             readers = {".jsonl": self._read_json_lines, ".parquet": self._read_parquet}
-            yield from readers.get(_file_type(path), self._read_text)(path)
+            yield from readers.get(file_type(path), self._read_text)(path)
 
     def _read_text(self, path: str) -> Iterator[Sentence]:
         for _, line in numbered_lines(path, self.errors):
@@ -197,7 +197,7 @@ def lines_of_dataset(dataset: Iterable[dict[str, Any]], column: str = "text") ->
         yield from row[column].splitlines()
 
 
-def _file_type(path: str) -> str:
+def file_type(path: str) -> str:
     """The ending of a file's name without that of its packing: `.jsonl` of `a.jsonl.gz`."""
     root, ending = os.path.splitext(path)
     return os.path.splitext(root)[1].lower() if ending.lower() in OPENERS else ending.lower()

@@ -1,0 +1,10 @@
+"""The public names of the package: the list that type checkers and `lazy_imports` read."""
+
+from .finetuning.finetune import finetune as finetune
+from .finetuning.task_names import task_names as task_names
+from .heads import HEADS as HEADS
+from .heads import Head as Head
+from .heads import find_head as find_head
+from .heads import head_class as head_class
+from .heads import head_names as head_names
+from .heads import head_owner as head_owner

@@ -1,0 +1,1 @@
+"""Fine-tuning: annotated files as examples, the tasks, the report on data, and the run that trains."""

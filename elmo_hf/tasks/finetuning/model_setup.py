@@ -1,0 +1,95 @@
+"""The model of a run: an ELMo with a new head, word vectors, adapters and a cache of sentences."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from elmo_hf.device import choose_device
+from elmo_hf.kernels.sentence_cache import SentenceCache
+
+from .settings import PLACES, FinetuneSettings, has_preset
+from .task import Task, TrainingDefaults
+
+LORA_MODULES = ["carry", "transform", "projection"]
+LORA_PARAMETERS = ["weight_input", "weight_recurrent", "weight_projection"]
+
+
+def load_model(
+    task: Task,
+    settings: FinetuneSettings,
+    defaults: TrainingDefaults,
+    labels: list[str] | None,
+    say: Callable[[str], Any],
+    vocabulary: Callable[[Any], set[str]],
+    device: str | None = None,
+) -> tuple[Any, Any]:
+    """The model and its tokenizer.
+
+    Args:
+        task, settings, defaults: of the run.
+        labels: names of the labels.
+        say: called with sentences about the word vectors.
+        vocabulary: tokenizer -> the words of the data, for which word vectors are looked up.
+        device: where the model goes.
+    """
+    import elmo_hf
+    from elmo_hf.bundled import find_model
+    from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+
+    name = find_model(settings.model)[0]
+    tokenizer = ElmoTokenizer.from_pretrained(name)
+    head: dict[str, Any] = {"type": defaults.head, "elmo_at": PLACES[settings.elmo_at]}
+    head |= task.head_settings(defaults.head)
+    if defaults.preset is not None and has_preset(defaults.head, defaults.preset):
+        head["preset"] = defaults.preset
+    vectors = None
+    if settings.word_vectors is not None:
+        from elmo_hf.text.word_vectors import read_word_vectors
+
+        words = vocabulary(tokenizer)
+        known, vectors = read_word_vectors(settings.word_vectors, words)
+        head["word_vectors"] = list(vectors.shape)
+        lower = {*known}
+        count = sum(word in lower or word.lower() in lower for word in words)
+        say(f"Word vectors of {vectors.shape[1]} numbers: {count:,} of {len(words):,} words are known.")
+        tokenizer = ElmoTokenizer.from_pretrained(name, vector_words=known)
+    model = getattr(elmo_hf, task.model_class).from_pretrained(
+        name,
+        head=head,
+        dtype=torch.float32,
+        freeze_bilm=not settings.tune_bilm,
+        **task.config_settings(labels),
+    )
+    if vectors is not None:
+        model.set_word_vectors(vectors)
+    return model.to(choose_device(device)), tokenizer
+
+
+def cache_sentences(model: Any, megabytes: float):
+    """Caches what a frozen biLM computes for a sentence, from epoch to epoch."""
+    if megabytes:
+        model.cache_sentences(SentenceCache(megabytes))
+
+
+def add_adapters(model: Any):
+    """Adds low-rank adapters to the matrices of the biLM, which are the only weights of it that are trained then."""
+    try:
+        import peft
+    except ImportError:
+        raise ImportError("LoRA needs peft, which is not installed: pip install peft.") from None
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    settings = peft.LoraConfig(r=8, lora_alpha=16, target_modules=LORA_MODULES, target_parameters=LORA_PARAMETERS)
+    tuner = peft.LoraModel(model, settings, "default")
+    for name, parameter in model.named_parameters():
+        if name in trained:
+            parameter.requires_grad_(True)
+    return tuner
+
+
+def optimizer_of(model: Any, lr: float, bilm_lr: float | None) -> torch.optim.Optimizer:
+    """AdamW with the groups of parameters that the model names."""
+    return torch.optim.AdamW(model.parameter_groups(lr, bilm_lr))
+
+
+__all__ = ["add_adapters", "cache_sentences", "load_model", "optimizer_of"]
