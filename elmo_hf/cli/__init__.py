@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from elmo_hf import __version__
-from elmo_hf.cli.analyse import analyse
+from elmo_hf.cli.change import analyse
 from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.demo import demo
 from elmo_hf.cli.embed import embed

@@ -60,12 +60,12 @@ def similarity(
         raise typer.BadParameter(
             f"{len(sentences)} sentences without --word or --position; accepted are two, or a word to compare."
         )
-    _check(plot, json)
+    check_outputs(plot, json)
     reader = _reader(model, splitting, device)
     if alone:
-        _show(sentence_similarity(reader, *sentences, layer), plot, json)
+        show_result(sentence_similarity(reader, *sentences, layer), plot, json)
     else:
-        _show(word_similarity(reader, sentences, word, position or None), plot, json)
+        show_result(word_similarity(reader, sentences, word, position or None), plot, json)
 
 
 @analyse.command(no_args_is_help=True)
@@ -101,13 +101,13 @@ def surprise(
 
     if text and files:
         raise typer.BadParameter("Both FILES and --text were given; accepted is one of the two.")
-    _check(plot, json, html)
+    check_outputs(plot, json, html)
     scorer = ElmoScorer.from_pretrained(model, splitting, device)
     lines = text or read_lines(files or "-", errors, progress=not sys.stdout.isatty())
     found = TextSurprisal(list(word_surprisal(scorer, lines)))
     if html is not None:
         html.write_text(found.to_html(), encoding="utf-8", errors="xmlcharrefreplace")
-    _show(found, plot, json)
+    show_result(found, plot, json)
 
 
 @analyse.command(no_args_is_help=True)
@@ -168,10 +168,10 @@ def neighbours(
     from elmo_hf.analysis import NeighbourIndex
     from elmo_hf.analysis import neighbours as find
 
-    _check(plot, json)
+    check_outputs(plot, json)
     opened = NeighbourIndex(index)
     reader = _reader(model, splitting, device)
-    _show(find(opened, reader, sentence, word, position, k, other_words), plot, json)
+    show_result(find(opened, reader, sentence, word, position, k, other_words), plot, json)
 
 
 @analyse.command(no_args_is_help=True)
@@ -203,14 +203,14 @@ def probe(
     from elmo_hf.analysis import probe as measure
     from elmo_hf.analysis.probing import read_labelled
 
-    _check(plot, json)
+    check_outputs(plot, json)
     reader = _reader(model, None, device)
     files = {"train": train, "dev": dev, **{_stem(path): path for path in test or []}}
     for one in column:
         data = {name: read_labelled(path, one) for name, path in files.items()}
         say = lambda name: typer.echo(f"{name} ...", err=True)  # noqa: E731
         found = measure(reader, data, one, word_vectors, store, epochs, seed, say)
-        _show(found, *(_for_column(path, one, column) for path in (plot, json)))
+        show_result(found, *(_for_column(path, one, column) for path in (plot, json)))
 
 
 @analyse.command(no_args_is_help=True)
@@ -238,10 +238,10 @@ def senses(
     from elmo_hf.analysis import senses as measure
     from elmo_hf.analysis.sense_files import read_first_senses
 
-    _check(plot, json)
+    check_outputs(plot, json)
     known = None if first_senses is None else read_first_senses(first_senses)
     data, tests = read_senses(train), {_stem(path): read_senses(path) for path in test}
-    _show(measure(_reader(model, None, device), data, tests, known, store), plot, json)
+    show_result(measure(_reader(model, None, device), data, tests, known, store), plot, json)
 
 
 @analyse.command(no_args_is_help=True)
@@ -256,8 +256,8 @@ def weights(
     """
     from elmo_hf.analysis import mix_weights
 
-    _check(plot, json)
-    _show(mix_weights(models), plot, json)
+    check_outputs(plot, json)
+    show_result(mix_weights(models), plot, json)
 
 
 @analyse.command(no_args_is_help=True)
@@ -299,14 +299,14 @@ def efficiency(
 
     from elmo_hf.analysis import efficiency as measure
 
-    _check(plot, json)
+    check_outputs(plot, json)
     say = lambda text: typer.echo(text, err=True)  # noqa: E731
     found = measure(
         *(recipe, model, train, test, output_dir, word_vectors, size, elmo, range(1, seeds + 1), score),
         shlex.split(options),
         say,
     )
-    _show(found, plot, json)
+    show_result(found, plot, json)
 
 
 def _stem(path: Path) -> str:
@@ -323,7 +323,7 @@ def _reader(model: str, splitting: str | None, device: str | None) -> Any:
     return LayerReader.from_pretrained(model, splitting, device)
 
 
-def _check(plot: Path | None, *others: Path | None):
+def check_outputs(plot: Path | None, *others: Path | None):
     """Complains of where results cannot be written before any work is done."""
     if plot is not None:
         from elmo_hf.analysis.plots import check_plot
@@ -334,7 +334,8 @@ def _check(plot: Path | None, *others: Path | None):
             raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
 
 
-def _show(finding: Any, plot: Path | None, json: Path | None):
+def show_result(finding: Any, plot: Path | None, json: Path | None):
+    """Prints a result, and saves its numbers and its plot where they were asked for."""
     typer.echo(str(finding))
     if json is not None:
         finding.save_json(json)
