@@ -228,9 +228,7 @@ def main():
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
     parser.add_argument("--batches", nargs="*", type=int, default=[1, 8, 32, 64])
     parser.add_argument("--no-training", dest="training", action="store_false", help="inference only")
-    parser.add_argument(
-        "--constant-weights", action="store_true", help="verify weights once a turn, where possible"
-    )
+    parser.add_argument("--constant-weights", action="store_true", help="verify weights once a turn, where possible")
     parser.add_argument("--no-kernels", action="store_true", help="ELMO_HF_KERNELS=0 in the other checkout")
     parser.add_argument("--text", type=Path, help="a tokenised sentence a line; default: Python's documentation")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each worker; default: %(default)s")

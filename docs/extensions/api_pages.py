@@ -1,6 +1,7 @@
 """Sphinx extension: the API reference, generated from the packages' own lists of public names.
 
-A page of docs/reference/api holds a line `<!-- public names of PACKAGE -->`. It is replaced by an autodoc directive for
+A page of docs/reference/api holds a line `<!-- public names of PACKAGE -->`. It is replaced by an autodoc directive
+for
 each public name of the package. No name can be forgotten: `public_names` reads what `__all__` lists, and the build
 fails if a public name of `elmo_hf` appears on no page.
 """
@@ -43,7 +44,7 @@ def own_names(package: str) -> list[str]:
 
 
 def public_names(package: str) -> list[str]:
-    """The dotted names that the page of a package documents; names that `elmo_hf` has too are given in this short form."""
+    """The dotted names that the page of a package documents, in the short form of `elmo_hf` where it exists."""
     top = importlib.import_module(TOP)
     shared = [name for name in top.__all__ if home(name) == package or (package == TOP and home(name) == TOP)]
     if package == TOP:
@@ -84,7 +85,7 @@ def index_of_names(source: Path) -> str:
     """A table of all public names of `elmo_hf` with the first lines of their docstrings."""
     pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((source / "reference").rglob("*.md")))
     listed = {name for package in PLACEHOLDER.findall(pages) for name in public_names(package)}
-    listed |= {match for match in re.findall(r"^\.\. auto\w+:: ([\w.]+)$", pages, re.MULTILINE)}
+    listed |= set(re.findall(r"^\.\. auto\w+:: ([\w.]+)$", pages, re.MULTILINE))
     top = importlib.import_module(TOP)
     rows = []
     for name in sorted((name for name in top.__all__ if name != "__version__"), key=str.lower):

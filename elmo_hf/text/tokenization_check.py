@@ -20,7 +20,7 @@ _FINAL_PERIOD = re.compile(r"[^.]*\w\w[.][\"”“»)]*")
 def looks_tokenized(lines: Iterable[Sentence]) -> bool:
     """Whether text looks tokenised: most punctuation marks stand between spaces (`It 's late , they said .`).
 
-    The first 1,000 lines are checked. Lists of words are skipped, and text without punctuation does not look tokenised.
+    The first 1,000 lines are checked. Lists of words are skipped, and text without punctuation is not tokenised.
 
     Example:
 
