@@ -11,6 +11,7 @@ from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.demo import demo
 from elmo_hf.cli.embed import embed
 from elmo_hf.cli.errors import run
+from elmo_hf.cli.evaluate import evaluate
 from elmo_hf.cli.finetune import finetune
 from elmo_hf.cli.help import prepare
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
@@ -44,7 +45,7 @@ def _main(
     logging.getLogger("huggingface_hub").propagate = False
 
 
-for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed, finetune):
+for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed, finetune, evaluate):
     app.command(no_args_is_help=True)(verb)
 app.command()(demo)
 app.command()(page)

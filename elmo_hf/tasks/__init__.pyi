@@ -1,5 +1,7 @@
 """The public names of the package: the list that type checkers and `lazy_imports` read."""
 
+from .evaluation.evaluate import Evaluation as Evaluation
+from .evaluation.evaluate import evaluate as evaluate
 from .finetuning.finetune import finetune as finetune
 from .finetuning.task_names import task_names as task_names
 from .heads import HEADS as HEADS

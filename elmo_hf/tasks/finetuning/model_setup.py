@@ -34,7 +34,7 @@ def load_model(
         device: where the model goes.
     """
     import elmo_hf
-    from elmo_hf.bundled import find_model
+    from elmo_hf.hub.model_names import find_model
     from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
     name = find_model(settings.model)[0]

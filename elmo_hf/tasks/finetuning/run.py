@@ -1,7 +1,6 @@
 """A run of `finetune`: reads data, reports on them, trains, scores and saves."""
 
 import json
-import logging
 import math
 import os
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 
 from elmo_hf.atomic_files import atomic_folder, write_text_atomically
 from elmo_hf.device import choose_device
+from elmo_hf.tasks.load_model import quiet
 
 from .data_report import check_labels, describe_examples, warnings_about
 from .examples import digest_of_examples, name_of, read_parts
@@ -241,17 +241,6 @@ class FinetuneRun:
         self.say(f"{self.output}: the best model, with a card. {task.usage(str(self.output))}")
 
 
-def quiet():
-    """Keeps transformers and datasets from printing progress bars and notes of their own."""
-    import datasets
-    import transformers
-
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-    logging.getLogger("datasets").setLevel(logging.ERROR)
-
-
 def remove_printers(trainer: Any):
     """Removes the callbacks of transformers that print or draw."""
     from transformers import PrinterCallback
@@ -261,4 +250,4 @@ def remove_printers(trainer: Any):
         trainer.remove_callback(callback)
 
 
-__all__ = ["RESULT", "FinetuneRun", "quiet"]
+__all__ = ["RESULT", "FinetuneRun"]

@@ -1,0 +1,1 @@
+"""Evaluation: scores with confidence intervals, per label, confusions, worst examples, and paired tests."""
