@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain fuzz bench bench-quick bench-guard lint format clean test-page docs
+.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain test-lowest coverage mutations api fuzz bench bench-quick bench-guard lint format clean test-page docs
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,24 @@ test-slow: $(INSTALLED)  ## Run the slow tests: kills, several processes, recipe
 
 test-plain: $(INSTALLED)  ## Run the tests of the model and of the tasks again, without kernels
 	ELMO_HF_KERNELS=0 $(PYTEST) -m "not slow" tests/model tests/tasks tests/language_model
+
+test-lowest:  ## Run the quick tests with the lowest versions that pyproject.toml allows (TORCH=... for torch's)
+	rm -rf .venv-lowest && $(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tests/tools/lowest_versions.py $(TORCH) > .venv-lowest/requirements.txt
+	.venv-lowest/bin/pip install --quiet "$$(grep '^torch==' .venv-lowest/requirements.txt)"
+	.venv-lowest/bin/pip install --quiet --requirement .venv-lowest/requirements.txt
+	.venv-lowest/bin/pip install --quiet --no-deps --no-build-isolation --editable .
+	.venv-lowest/bin/pip freeze --exclude-editable
+	.venv-lowest/bin/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
+
+coverage: $(INSTALLED)  ## Measure which lines and branches the quick tests run
+	$(PYTEST) -m "not slow" --cov elmo_hf --cov conversion --cov-branch --cov-report term:skip-covered
+
+mutations: $(INSTALLED)  ## Check that the tests notice defects: each of twenty is made in a copy
+	$(BIN)/python tests/tools/mutations.py
+
+api: $(INSTALLED)  ## Renew the snapshot of the public API
+	$(BIN)/python tests/tools/public_api.py
 
 fuzz: $(INSTALLED)  ## Try hostile and broken things for 10 minutes, or MINUTES=...
 	cd tests && PYTHONPATH=. ../$(BIN)/python -m fuzz $(or $(MINUTES),10)
@@ -92,4 +110,4 @@ format: $(INSTALLED)  ## Mend style
 	$(BIN)/ruff format .
 
 clean:  ## Remove the virtual environment and what builds left behind
-	rm -rf .venv build dist docs/_build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist docs/_build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage

@@ -144,6 +144,7 @@ def test_the_command_prints_saves_and_draws(command, recipe, tmp_path):
     assert (tmp_path / "e.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_real_recipe_tells_its_share(command, root, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.fspath(root))
     small(ElmoModel).save_pretrained(tmp_path / "elmo")

@@ -33,6 +33,7 @@ def shell(places, line, **environment):
     return subprocess.run(["bash", "-c", line], cwd=places, env=surroundings, capture_output=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_streams_that_are_not_there(places):
     # One shell, for the time that each start takes.
     found = shell(
@@ -49,12 +50,14 @@ def test_streams_that_are_not_there(places):
     assert said["full"].splitlines()[-1] == "Error: No space left on device."
 
 
+@pytest.mark.slow
 def test_words_that_an_encoding_does_not_have(places):
     found = shell(places, r"elmo-hf predict model $'日 \xff' -k 5 --specials", PYTHONIOENCODING="latin-1")
     assert found.returncode == 0, found.stderr
     assert r"\u65e5" in found.stdout.decode("latin-1")
 
 
+@pytest.mark.slow
 def test_control_c_says_nothing_more(places):
     line = [sys.executable, "-m", "elmo_hf.cli", "score", "model", "text.txt"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -50,6 +50,7 @@ def test_vectors_are_ours(loaded, model_folder, tmp_path):
     np.testing.assert_allclose(again.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_processes(loaded, model_folder):
     pool = loaded.start_multi_process_pool(["cpu", "cpu"])
     try:

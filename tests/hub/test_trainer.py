@@ -96,6 +96,7 @@ class StopAfter(TrainerCallback):
 # -- what trains
 
 
+@pytest.mark.slow
 def test_unfrozen_a_tagger_learns_its_training_data_by_heart(tmp_path):
     if not WNUT.exists():
         pytest.skip(f"{WNUT} is not here")
