@@ -1,7 +1,7 @@
-"""The public API as text: every public name of the package, with the parameters of functions and the members of classes.
+"""The public API as text: every public name, the parameters of functions, the members of classes.
 
-`make api` writes it to tests/public_api.txt, and a test compares it, so that every change of the API is a visible diff.
-Annotations are left out: they read differently from one version of Python to the next, and mypy checks them.
+`make api` writes it to tests/public_api.txt and a test compares it, so that every change of the API is a visible diff.
+Annotations are left out: they read differently from one Python version to the next, and mypy checks them.
 """
 
 import dataclasses
