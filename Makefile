@@ -77,7 +77,7 @@ first-minute: $(INSTALLED)  ## Install the wheel somewhere clean; time the demon
 
 readme: $(INSTALLED)  ## Run what the README shows and write what it prints
 	$(BIN)/python examples/english/pictures.py
-	$(BIN)/python tests/readme_blocks.py
+	$(BIN)/python tests/documentation.py --update
 
 wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms (downloads the compiler, 90 MB)
 	$(BIN)/pip install --quiet ziglang

@@ -1,9 +1,8 @@
 """Sphinx extension: the API reference, generated from the packages' own lists of public names.
 
 A page of docs/reference/api holds a line `<!-- public names of PACKAGE -->`. It is replaced by an autodoc directive
-for
-each public name of the package. No name can be forgotten: `public_names` reads what `__all__` lists, and the build
-fails if a public name of `elmo_hf` appears on no page.
+for each public name of the package. No name can be forgotten: `public_names` reads what `__all__` lists, and the
+build fails if a public name of `elmo_hf` appears on no page.
 """
 
 import importlib
@@ -44,7 +43,7 @@ def own_names(package: str) -> list[str]:
 
 
 def public_names(package: str) -> list[str]:
-    """The dotted names that the page of a package documents, in the short form of `elmo_hf` where it exists."""
+    """The dotted names that the page of a package documents, as `elmo_hf.NAME` wherever `elmo_hf` exports them."""
     top = importlib.import_module(TOP)
     shared = [name for name in top.__all__ if home(name) == package or (package == TOP and home(name) == TOP)]
     if package == TOP:

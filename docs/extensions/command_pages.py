@@ -1,8 +1,7 @@
 """Sphinx extension: the reference of the command line, generated from the program itself.
 
-The line `<!-- commands -->` of docs/reference/commands.md is replaced by a section for each command of `elmo-hf`:
-its usage,
-its help text, its arguments and its options.
+The line `<!-- commands -->` of docs/reference/commands.md is replaced by a section for each command of `elmo-hf`: its
+usage, its help text, its arguments and its options.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Sphinx extension: docstrings written in Markdown, and references to names that have no page.
 
 Docstrings use Markdown as transformers does: fenced code blocks and single backticks. autodoc expects
-reStructuredText,
-so both are converted before napoleon reads the sections (Args, Returns, Raises, Example).
+reStructuredText, so both are converted before napoleon reads the sections (Args, Returns, Raises, Example).
 """
 
 import builtins

@@ -1,4 +1,4 @@
-"""The pictures of README.md show what the bundled model computes now."""
+"""The pictures of the documentation show what the bundled model computes now."""
 
 import importlib.util
 import json
@@ -51,8 +51,8 @@ def test_the_numbers_of_the_senses_are_those_of_the_bundled_model():
 
 
 @pytest.mark.parametrize("name", PICTURES.PICTURES)
-def test_the_readme_has_the_commands_of_its_pictures(name):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_guide_has_the_commands_of_its_pictures(name):
+    text = (ROOT / "docs" / "guides" / "analyse.md").read_text(encoding="utf-8")
     for argument in PICTURES.PICTURES[name]:
         assert argument in text
 
