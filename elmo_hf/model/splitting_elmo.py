@@ -77,6 +77,25 @@ def _moses_english_pattern() -> str:
     )
 
 
+def _unicode_words_pattern() -> str:
+    """A pattern for the words of UAX 29: contractions (`don't`) and numbers (`1,000.5`) are whole, hyphens are words.
+
+    The rules of the standard are Oniguruma's own: `\\X` matches up to the next boundary. Beyond the standard, a run of
+    one mark such as `...` is one word. Flags are matched first: `\\X` would count all letters of a run of flags at
+    each of them, which takes quadratic time.
+    """
+    runs = r"([.!?*=~`'\-\x{2013}\x{2014}])\1+"
+    flags = r"(?:[\x{1f1e6}-\x{1f1ff}](?:(?!\x{200b})[\p{M}\p{Cf}])*){2}"
+    return rf"{runs}|{flags}|(?!\s)(?y{{w}}:\X)"
+
+
+def _characters_pattern() -> str:
+    """A pattern for each character of scripts without spaces, and for the words of UAX 29 of others."""
+    scripts = "Han Hiragana Katakana Thai Lao Khmer Myanmar"
+    letters = "".join(rf"\p{{{script}}}" for script in scripts.split())
+    return rf"(?=[{letters}\x{{30fc}}])(?y{{g}}:\X)|{_unicode_words_pattern()}"  # U+30FC lengthens vowels of kana
+
+
 def _matches(pattern: str) -> PreTokenizer:
     """A pre-tokenizer that makes each match a word and drops the text between matches."""
     return Split(Regex(pattern), behavior="removed", invert=True)
@@ -100,6 +119,8 @@ RESIDUES = str.maketrans(ascii_lowercase, ascii_uppercase) | dict.fromkeys(map(o
 SPLITTINGS = {
     "moses-en": Splitting(lambda: _matches(_moses_english_pattern())),
     "whitespace": Splitting(WhitespaceSplit),
+    "unicode-words": Splitting(lambda: _matches(_unicode_words_pattern())),
+    "characters": Splitting(lambda: _matches(_characters_pattern())),
     "residues": Splitting(lambda: _matches(r"\S"), RESIDUES),
 }
 

@@ -198,9 +198,10 @@ class ElmoTokenizer(TokenizersBackend):
 
     Args:
         splitting: how raw text is split into words: `"moses-en"`, as in the training text of the released English
-            models, `"whitespace"`, or `"residues"` for models of proteins: each letter of a sequence is a token,
-            small letters are read as capitals, and the rare U, Z, O and B as X. Words that are already split
-            (`is_split_into_words=True`) are never split further.
+            models; `"unicode-words"` (UAX 29) for any language with spaces; `"characters"`, which also makes a word of
+            each character of Chinese, Japanese, Thai and other scripts without spaces; `"whitespace"`; or `"residues"`
+            for models of proteins: each letter of a sequence is a token, small letters are read as capitals, and the
+            rare U, Z, O and B as X. Words that are already split (`is_split_into_words=True`) are never split further.
         word_truncation: where a word that is longer than a row is truncated: `"characters"` for between characters,
             `"bytes"` for anywhere, as the original programs do.
         word_vocabulary: the language model's words, as a list or a file with a word per line, read at its first use.
