@@ -3,10 +3,11 @@
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
 from elmo_hf.cli.language_model import Device, Errors, Splitting
 from elmo_hf.cli.models import AnyModel
 from elmo_hf.text.files import PACKED, plural
@@ -139,8 +140,8 @@ def embed(
             part_characters=part_characters,
             threads=threads,
             processes=processes,
-            shard=None if shard is None else _shard(shard),
-            ray=(address or True) if ray else _without_ray(address),
+            shard=None if shard is None else parse_shard(shard),
+            ray=ray_address(ray, address),
             device=device,
             progress=progress,
             **({} if revision is None else {"revision": revision}),
@@ -168,57 +169,9 @@ def _report(summary: "RunSummary", output: Path, seconds: float):
         typer.echo("The store is not finished: other shards have parts to make.")
 
 
-class Progress:
-    """Says how far it is: a bar where somebody watches, else a line now and then."""
-
-    SECONDS = 30.0
-
-    def __init__(self):
-        self.bar: Any = None
-        self.last = "No part was made."
-
-    def __call__(self, summary: "RunSummary"):
-        if self.bar is None:
-            from tqdm import tqdm
-
-            # Seconds should be those of work, not of loading.
-            self.start = self.said = time.monotonic()
-            self.bar = tqdm(total=summary.expected, unit=" sentences", disable=None)
-            return
-        seconds = max(time.monotonic() - self.start, 1e-9)
-        words = f"{summary.words / seconds:,.0f} words/s"
-        self.last = f"{summary.written:,} parts were made, {summary.existing:,} were there before."
-        if not self.bar.disable:
-            self.bar.set_postfix_str(words, refresh=False)
-            self.bar.update(summary.sentences - self.bar.n)
-        elif time.monotonic() - self.said > self.SECONDS:
-            self.said = time.monotonic()
-            rate, left = summary.sentences / seconds, ""
-            if summary.expected is not None:
-                left = f", {(summary.expected - summary.sentences) / rate / 60:,.1f} minutes left"
-            typer.echo(f"{summary.sentences:,} sentences, {rate:,.0f} sentences/s, {words}{left}", err=True)
-
-    def close(self):
-        if self.bar is not None:
-            self.bar.close()
-
-
 def _layers(text: str) -> str | int | list[int]:
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if re.fullmatch(r"-?\d+(,-?\d+)+", text):
         return [int(number) for number in text.split(",")]
     return text
-
-
-def _shard(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None:
-        raise typer.BadParameter(f"--shard is {text!r}; accepted is K/N, as 3/16.")
-    return int(found[1]), int(found[2])
-
-
-def _without_ray(address: str | None) -> bool:
-    if address is not None:
-        raise typer.BadParameter("--address is that of a Ray cluster and needs --ray.")
-    return False
