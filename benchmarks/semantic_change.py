@@ -16,7 +16,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from elmo_hf.analysis import LayerReader, read_senses
-from elmo_hf.analysis.change_measures import MEASURES, measure_change
+from elmo_hf.analysis.change_measures import MEASURES, compare_means, measure_features, standardise
+from elmo_hf.analysis.layer_reader import unit_vectors
 from elmo_hf.analysis.usage_clusters import cluster_uses
 
 # Uses of each of the two senses that a word needs, and of each sample.
@@ -70,7 +71,7 @@ def center_forms(x, forms):
 NORMALISATIONS = {
     "none": lambda x, forms: x,
     "centered": lambda x, forms: x - x.mean(0),
-    "standardised": lambda x, forms: (x - x.mean(0)) / (x.std(0) + 1e-6),
+    "standardised": lambda x, forms: standardise(x),
     "form-centered": center_forms,
 }
 
@@ -111,7 +112,10 @@ def main():
                 clustered = how in CLUSTERED
                 clusters = cluster_uses(x, seed=seed).labels if clustered else np.zeros(len(x), np.int64)
                 for measure in MEASURES if clustered else MEASURES[:2]:
-                    values[measure].append(measure_change(measure, x, clusters, num_old))
+                    # The measure's own standardisation of APD is one of the normalisations here.
+                    features = unit_vectors(x) if measure == "apd" else measure_features(measure, x, clusters)
+                    means = features[:num_old].mean(0), features[num_old:].mean(0)
+                    values[measure].append(float(compare_means(measure, *means)))
             truth = [change for *_, change in samples.values()]
             for measure in values:
                 scores[layer, how, measure].append(spearmanr(values[measure], truth).statistic)

@@ -53,7 +53,8 @@ def test_measures_against_their_definitions():
     vectors = generator.normal(size=(11, 7))
     clusters = np.array([0, 0, 1, 1, 2, 0, 1, 2, 2, 2, 2])
     old, new = vectors[:5], vectors[5:]
-    assert measure_change("apd", vectors, clusters, 5) == pytest.approx(1 - cosines(old, new).mean())
+    z = (vectors - vectors.mean(0)) / vectors.std(0)
+    assert measure_change("apd", vectors, clusters, 5) == pytest.approx(1 - cosines(z[:5], z[5:]).mean())
     assert measure_change("prt", vectors, clusters, 5) == pytest.approx(
         1 - float(cosines(old.mean(0)[None], new.mean(0)[None])[0, 0])
     )
