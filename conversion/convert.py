@@ -1,9 +1,10 @@
-"""Outside files -> a Hugging Face folder. Which files these are is the business of formats/."""
+"""Conversion of the files of other programs into a folder of transformers. Each format is a file in formats/."""
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +17,16 @@ from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
 from .downloads import shown
-from .formats import Given, Source, check, choose
-from .formats.source import LISTED, Part
+from .formats import Extras, Source, check, choose
+from .formats.source import MAX_LISTED, Part
+from .known_files import check_not_pointer
 from .output import new_folder
 from .sources import fetch, open_bundles
 
 logger = logging.getLogger(__name__)
 
-VALUES_AT_ONCE = 1 << 22
+DEFAULT_SPLITTING = "moses-en"
+VALUES_PER_BLOCK = 1 << 22
 
 
 def convert(
@@ -40,23 +43,24 @@ def convert(
     allow_non_finite: bool = False,
     say: Callable[[str], object] = logger.info,
 ) -> ElmoPreTrainedModel:
-    """Turns original ELMo weights into a folder that `AutoModel.from_pretrained` loads.
+    """Converts original ELMo weights into a folder that `AutoModel.from_pretrained` loads.
 
     Args:
-        sources: options.json and weights.hdf5, or one folder, zip or tar with the files of any format in FORMATS;
-            paths or http(s) addresses.
+        sources: options.json and weights.hdf5, or one folder, zip, tar or repository on the Hub with the files of any
+            format in FORMATS. Files are paths or http(s) addresses.
         output_dir: a new or empty folder.
-        format: the format's name, if what the source looks like is wrong.
-        vocabulary: the words of the softmax, a file with one a line; from the folder or zip if it is there.
+        format: the name of the format. Default: recognised by the names of the files.
+        vocabulary: the words of the softmax, a file with one on each line. Default: that beside the weights, if any.
         softmax: an HDF5 file with `softmax/W` and `softmax/b`, if the weights do not hold them. With a softmax the
             folder also loads as ElmoForPreTraining.
-        mix: which mix of layers becomes the model's own, where a file has several.
-        splitting: how the tokenizer will split raw text, as ElmoTokenizer's. Not given: as the format needs it, else
+        mix: which mix of layers becomes the model's own, if a file has several.
+        splitting: how the tokenizer will split raw text, as in ElmoTokenizer. Default: that of the format, or
             moses-en.
-        language, license: what the model card says, as `"en"` and `"apache-2.0"`.
-        push_to: a repository of the Hub to push the result to.
+        language: for the model card, e.g., `"en"`.
+        license: for the model card, e.g., `"apache-2.0"`.
+        push_to: a repository on the Hub to push the result to.
         allow_non_finite: convert weights that are NaN or infinite too, as they are.
-        say: is given sentences on what was found, used and left out.
+        say: is called with sentences about the files: what was used, and what was ignored.
 
     Returns:
         The model, as it was saved.
@@ -75,31 +79,20 @@ def convert(
 
     ```
     """
-    given_card = {"language": _one_line("language", language), "license": _one_line("license", license)}
+    facts = {"language": _one_line("language", language), "license": _one_line("license", license)}
     if push_to is not None:
         validate_repo_id(push_to)
-    given = Given(_fetched(vocabulary), _fetched(softmax), mix)
+    extras = Extras(_fetch(vocabulary), _fetch(softmax), mix)
     with open_bundles(*sources) as (bundles, where):
         chosen, bundle = choose(bundles, format, where)
-        with chosen.open(bundle, given) as source, new_folder(output_dir) as folder:
-            say(f"found {chosen.title}: {source.found}")
+        with chosen.open(bundle, extras) as source, new_folder(output_dir) as folder:
+            say(f"found {chosen.title}: {source.description}")
             for note in source.notes:
                 logger.warning("%s", note)
-            names = " and ".join(f"`{escaped(Path(shown(one)).name)}`" for one in sources)
-            card = {"origin": f"Converted with elmo_hf from the original files {names}.", **source.card}
-            card["splitting"] = splitting or source.splitting or "moses-en"
-            card |= {key: value for key, value in given_card.items() if value is not None}
-            source.config.card_data = card
+            source.config.card_data = _card_data(sources, source, splitting, facts)
             model = build(source, allow_non_finite, say)
-            tokenizer = ElmoTokenizer(
-                splitting=card["splitting"],
-                word_truncation="bytes",
-                word_vocabulary=source.vocabulary,
-                max_characters_per_token=source.config.max_characters_per_token,
-                word_input=source.config.word_input,
-                **source.tokenizer,
-            )
-            # The card names the place where the model will be, not the one where it is being made.
+            tokenizer = _tokenizer(source)
+            # The card names the place where the model will be, not the temporary folder.
             (folder / "README.md").write_text(model_card(model, push_to or os.fspath(output_dir)), encoding="utf-8")
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
@@ -110,7 +103,7 @@ def convert(
 
 
 def push(folder: str | os.PathLike, repo_id: str):
-    """Pushes a converted folder, model and tokenizer, to a repository of the Hub.
+    """Pushes a converted folder, model and tokenizer, to a repository on the Hub.
 
     Example:
 
@@ -125,44 +118,46 @@ def push(folder: str | os.PathLike, repo_id: str):
 
 
 def load(model: str | os.PathLike) -> ElmoPreTrainedModel:
-    """A saved model with its softmax, if it has one."""
+    """Loads a saved model with its softmax, if it has one."""
     architectures = ElmoConfig.from_pretrained(model).architectures or []
     loader = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
     return loader.from_pretrained(model, dtype=torch.float32)
 
 
 def build(source: Source, allow_non_finite: bool, say: Callable[[str], object]) -> ElmoPreTrainedModel:
-    """Reads one array at a time into a model that had no memory before, so that little more than it is needed."""
+    """Builds the model. Arrays are read one at a time, so that little more memory than that of the model is needed."""
     for part in source.parts:
-        check(part.weights, part.entries, part.beside)
-    left_out = source.left_out()
-    if left_out:
-        more = f" and {len(left_out) - LISTED} more" if len(left_out) > LISTED else ""
-        say(f"left out, not part of the model: {', '.join(left_out[:LISTED])}{more}")
-    kind = ElmoForPreTraining if source.has_softmax else ElmoModel
-    with torch.device("meta"):
-        model = kind(source.config)
+        check(part.weights, part.entries, part.ignored)
+    ignored = source.ignored()
+    if ignored:
+        more = f" and {len(ignored) - MAX_LISTED} more" if len(ignored) > MAX_LISTED else ""
+        say(f"left out, not part of the model: {', '.join(ignored[:MAX_LISTED])}{more}")
+    model_class = ElmoForPreTraining if source.has_softmax else ElmoModel
+    with torch.device("meta"):  # parameters get their memory from the arrays
+        model = model_class(source.config)
     prefix = "elmo." if source.has_softmax else ""
-    parameters, broken = {}, []
+    parameters, non_finite = {}, []
     for part in source.parts:
-        for name, value in _parameters(part, broken):
+        for name, value in _parameters(part, non_finite):
             parameters[name if name.startswith("softmax.") else prefix + name] = value
     for name, value in source.values.items():
         parameters[prefix + name] = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
     for name, parameter in model.base_model.scalar_mix.named_parameters():
         parameters.setdefault(f"{prefix}scalar_mix.{name}", torch.full(parameter.shape, float(name == "gamma")))
-    if broken and not allow_non_finite:
+    if non_finite and not allow_non_finite:
         raise ValueError(
-            f"{source.parts[0].weights.where} holds values that are NaN or infinite: {'; '.join(broken[:LISTED])}. "
-            "A model of these gives vectors of NaN; to convert it all the same, allow it (`--allow-non-finite`)."
+            f"{source.parts[0].weights.where} holds values that are NaN or infinite: "
+            f"{'; '.join(non_finite[:MAX_LISTED])}. The vectors of such a model are NaN; `--allow-non-finite` "
+            "(`allow_non_finite=True`) converts it all the same."
         )
-    for name in broken:
-        logger.warning("kept as asked: %s.", name)
+    for problem in non_finite:
+        logger.warning("converted as they are: %s.", problem)
     model.load_state_dict(parameters, strict=True, assign=True)
     return model.eval()
 
 
-def _parameters(part: Part, broken: list[str]) -> Iterable[tuple[str, torch.Tensor]]:
+def _parameters(part: Part, non_finite: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The parameters of a part by name. Names of arrays with values that are not finite are added to a list."""
     for entry in part.entries:
         array = part.weights.read(entry.dataset)
         if array.dtype.itemsize > 4:
@@ -171,25 +166,58 @@ def _parameters(part: Part, broken: list[str]) -> Iterable[tuple[str, torch.Tens
             )
         with np.errstate(over="ignore"):  # counted below
             array = array.astype(np.float32, copy=False)
-        wrong = count_non_finite(array)
-        if wrong:
-            broken.append(f"{entry.dataset} holds {wrong:,} values that are NaN or infinite")
+        number = count_non_finite(array)
+        if number:
+            non_finite.append(f"{entry.dataset} holds {number:,} values that are NaN or infinite")
         for name, value in zip(entry.parameters, entry.form.to_parameters(array), strict=True):
             yield name, torch.from_numpy(np.ascontiguousarray(value))
 
 
 def count_non_finite(array: np.ndarray) -> int:
-    """How many values are NaN or infinite; a piece at a time, so that a large array needs no second one beside it."""
+    """How many values are NaN or infinite, counted in blocks: a large array needs no second one beside it."""
     flat = array.reshape(-1)
-    pieces = (flat[start : start + VALUES_AT_ONCE] for start in range(0, flat.size, VALUES_AT_ONCE))
-    return sum(piece.size - int(np.isfinite(piece).sum()) for piece in pieces)
+    blocks = (flat[start : start + VALUES_PER_BLOCK] for start in range(0, flat.size, VALUES_PER_BLOCK))
+    return sum(block.size - int(np.isfinite(block).sum()) for block in blocks)
 
 
-def _fetched(source: str | os.PathLike | None) -> Path | None:
-    return None if source is None else fetch(source)
+def _card_data(
+    sources: tuple[str | os.PathLike, ...], source: Source, splitting: str | None, facts: dict[str, str | None]
+) -> dict[str, Any]:
+    names = " and ".join(f"`{escaped(_short_name(path))}`" for path in sources)
+    release = f" These are the released weights {source.release} of Peters et al. (2018)." if source.release else ""
+    data = {
+        "origin": f"Converted with elmo_hf from the original files {names}.{release}",
+        "splitting": splitting or source.splitting or DEFAULT_SPLITTING,
+    }
+    return data | {key: value for key, value in facts.items() if value is not None}
+
+
+def _short_name(source: str | os.PathLike) -> str:
+    """The name of a file without its folder; a repository keeps its owner."""
+    name = shown(source)
+    return name if not os.path.exists(name) and name.count("/") == 1 else Path(name).name
+
+
+def _tokenizer(source: Source) -> ElmoTokenizer:
+    return ElmoTokenizer(
+        splitting=source.config.card_data["splitting"],
+        word_truncation="bytes",
+        word_vocabulary=source.vocabulary,
+        max_characters_per_token=source.config.max_characters_per_token,
+        word_input=source.config.word_input,
+        **source.tokenizer,
+    )
+
+
+def _fetch(source: str | os.PathLike | None) -> Path | None:
+    if source is None:
+        return None
+    path = fetch(source)
+    check_not_pointer(path, shown(source))
+    return path
 
 
 def _one_line(name: str, value: str | None) -> str | None:
     if value is not None and (not value.strip() or not value.isprintable() or len(value) > 200):
-        raise ValueError(f"`{name}` is {value[:60]!r}; accepted is one line of text, as en or apache-2.0.")
+        raise ValueError(f"Invalid `{name}`: {value[:60]!r}. Expected one line of text, e.g., en or apache-2.0.")
     return value

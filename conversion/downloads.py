@@ -50,7 +50,7 @@ TRANSPORT_ERRORS = (OSError, HTTPException, UnicodeError, EOFError)
 
 
 class SourceError(ValueError):
-    """A source of original files that cannot be used; the message says which, why, and what is accepted.
+    """A source of original files that cannot be used; the message says which, why, and what was expected.
 
     Example:
 

@@ -23,7 +23,7 @@ from .output import new_folder
 logger = logging.getLogger(__name__)
 
 
-FORMATS_OUT = ("bilm-hdf5", "onnx")
+EXPORT_FORMATS = ("bilm-hdf5", "onnx")
 
 
 def export(
@@ -57,11 +57,11 @@ def export(
 
     ```
     """
-    if format not in FORMATS_OUT:
-        raise ValueError(f"`format` is {format!r}; accepted are {' and '.join(FORMATS_OUT)}.")
+    if format not in EXPORT_FORMATS:
+        raise ValueError(f"Invalid `format`: {format!r}. Expected {' or '.join(EXPORT_FORMATS)}.")
     loaded = load(model)
     if loaded.config.int8_weights:
-        raise ValueError(f"{model} has its weights in eight bits; accepted is the float model that it was.")
+        raise ValueError(f"{model} has its weights in eight bits. Expected the float model from which it was made.")
     if softmax and (format == "onnx" or not isinstance(loaded, ElmoForPreTraining)):
         reason = "ONNX holds the vectors only" if format == "onnx" else f"{model} has none"
         raise ValueError(f"The softmax was asked for, but {reason}.")

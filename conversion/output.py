@@ -18,7 +18,7 @@ def new_folder(output_dir: str | os.PathLike) -> Iterator[Path]:
     """
     target = Path(output_dir)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise ValueError(f"{target} exists already; accepted is a new or an empty folder, so that nothing is lost.")
+        raise ValueError(f"{target} exists already. Expected a new or an empty folder: nothing is overwritten.")
     started = False
     try:
         with atomic_folder(target) as folder:

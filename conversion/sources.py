@@ -1,23 +1,16 @@
-"""Where original files come from: two files, a folder, a zip or a tar; on this machine or at an http(s) address."""
+"""Where original files come from: two files, a folder, a zip or tar, or a repository on the Hub."""
 
-import io
-import lzma
 import os
-import re
-import shutil
-import stat
-import tarfile
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from pathlib import Path
 
+from .archives import GZIP_SIGNATURE, SUFFIXES, Archive, open_archive, shown_as, temporary_folder
 from .downloads import SourceError, fetch, shown
+from .hub_repositories import HubRepository, repository_name
+from .known_files import check_not_pointer
 
 __all__ = ["Bundle", "SourceError", "SourceFiles", "fetch", "open_bundles", "open_sources"]
 
@@ -26,18 +19,21 @@ OPTIONS = (("options.json",), ("*options*.json",))
 WEIGHTS = (("weights.hdf5",), ("*weights*.hdf5", "*weights*.h5"), ("*.hdf5", "*.h5"))
 VOCABULARY = (("vocab.txt",), ("vocabulary.txt",), ("vocab*.txt",))
 NOT_WEIGHTS = ("softmax", "vocab", "embedding")
+ANY_WEIGHTS = (".hdf5", ".h5", ".th", ".pkl", ".index", ".safetensors")
 
-TWO_FORMS = "Sources are either two files, OPTIONS.json WEIGHTS.hdf5, or one folder or zip that holds them"
-ACCEPTED = (
-    "Accepted are an options file (options.json, or one *options*.json) and beside it the weights (weights.hdf5, or "
+TWO_FORMS = (
+    "Sources are either two files, OPTIONS.json WEIGHTS.hdf5, or one folder, zip or tar that holds them, or a "
+    "repository on the Hub, OWNER/NAME"
+)
+EXPECTED = (
+    "Expected an options file (options.json, or one *options*.json) and beside it the weights (weights.hdf5, or "
     "one *weights*.hdf5, *.hdf5 or *.h5 whose name has none of softmax, vocab, embedding); or the files of another "
     "format, which `elmo-hf convert --help` lists"
 )
-LISTED = 20
-# No model has more files, no folder of one is deeper, and no description or list of words is larger.
-MOST_NAMES, DEEPEST = 20_000, 4
-LARGEST_TEXT = 1 << 30
-LARGEST_DESCRIPTION = 16 << 20
+MAX_LISTED = 20
+MAX_NAMES, MAX_DEPTH = 20_000, 4  # of the files in a folder
+MAX_TEXT = 1 << 30  # bytes of a list of words
+MAX_DESCRIPTION = 16 << 20  # bytes of a JSON file
 
 
 @dataclass(frozen=True)
@@ -63,76 +59,154 @@ class SourceFiles:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A folder, or one in an archive, that may hold a model.
+    """A folder that may hold a model: on this machine, in an archive, or in a repository on the Hub.
 
     Args:
-        where: what to call it in messages.
+        where: its name in messages.
         label: its name among the folders of its archive.
         names: the files in and below it, as `variables/variables.index`.
-        unpack: gives the paths of some of them, all on this machine.
-        given: the two files, where these were given in place of a folder.
-        options: the options file, where it was given beside an archive.
+        locate: the paths of some of them on this machine.
+        pair: the options and the weights, if these were given in place of a folder.
+        options: the options file, if it was given beside an archive.
+        root: a local folder, and its name in messages.
+        is_local: whether it is a folder on this machine.
     """
 
     where: str
     label: str
     names: tuple[str, ...]
-    unpack: Callable[[tuple[str, ...]], list[Path]]
-    given: tuple[Path, ...] = ()
+    locate: Callable[[tuple[str, ...]], list[Path]]
+    pair: tuple[Path, ...] = ()
     options: Path | None = None
+    root: tuple[str, str] = ("", "")
+    is_local: bool = False
 
     @property
     def top(self) -> list[str]:
-        """The files that stand in the folder itself."""
+        """The files in the folder itself."""
         return [name for name in self.names if "/" not in name]
 
     def paths(self, *names: str) -> list[Path]:
-        return self.unpack(names)
+        """The paths of some files on this machine; an error if one of them is a Git LFS pointer."""
+        paths = self.locate(names)
+        for path in paths:
+            check_not_pointer(path, self.show(path))
+        return paths
 
     def path(self, name: str) -> Path:
-        return self.unpack((name,))[0]
+        """The path of a file on this machine."""
+        return self.paths(name)[0]
+
+    def show(self, path: Path) -> str:
+        """The name of a file in messages: that in its archive or repository."""
+        return os.fspath(path).replace(*self.root) if self.root[0] else os.fspath(path)
 
 
 @contextmanager
 def open_bundles(
     *sources: str | os.PathLike, cache_dir: str | os.PathLike | None = None
 ) -> Iterator[tuple[list[Bundle], str]]:
-    """The folders that `sources` lead to, and what to call them; what was unpacked is removed at the end of the block.
+    """The folders that `sources` lead to, and their name in messages. Unpacked files are removed at the end.
 
-    `sources` are two files, the options and the weights, or one folder, zip or tar. Each is a local path or an
-    http(s) address, which is downloaded into `cache_dir` as `fetch` does it.
+    `sources` are two files, the options and the weights, or one folder, zip, tar or repository on the Hub. Each file
+    is a local path or an http(s) address, which is downloaded into `cache_dir` as `fetch` does it.
     """
-    if len(sources) == 2:
-        files = _two_files(*sources, cache_dir)
-        with files[1].open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        if packed:
-            name = shown(sources[1])
-            with _opened(files[1], name) as archive, tempfile.TemporaryDirectory(prefix="elmo_hf_") as room:
-                bundles = [replace(bundle, options=files[0]) for bundle in _bundles(archive, Path(room))]
-                yield bundles, f"The {archive.kind} {name}"
-            return
-        names = tuple(path.name for path in files)
-        yield [Bundle(f"{files[0]} and {files[1]}", ".", names, lambda names: list(files), files)], str(files[1])
-    elif len(sources) == 1:
-        path, name = fetch(sources[0], cache_dir), shown(sources[0])
-        if path.is_dir():
-            names = tuple(_names_in(path))
-            yield (
-                [Bundle(f"The folder {path}", ".", names, lambda names: [path / name for name in names])],
-                f"The folder {path}",
-            )
-        else:
-            with _opened(path, name) as archive, tempfile.TemporaryDirectory(prefix="elmo_hf_") as room:
-                yield list(_bundles(archive, Path(room))), f"The {archive.kind} {name}"
-    else:
+    if len(sources) not in (1, 2):
         raise SourceError(f"{len(sources)} sources were given. {TWO_FORMS}.")
+    with ExitStack() as stack:
+        if len(sources) == 2:
+            yield _open_pair(stack, *sources, cache_dir)
+        elif (name := repository_name(sources[0])) is not None:
+            yield _open_repository(stack, name)
+        else:
+            path, where = fetch(sources[0], cache_dir), shown(sources[0])
+            yield _open_folder(path) if path.is_dir() else _open_archive(stack, path, where)
+
+
+def _open_pair(
+    stack: ExitStack,
+    options: str | os.PathLike,
+    weights: str | os.PathLike,
+    cache_dir: str | os.PathLike | None,
+) -> tuple[list[Bundle], str]:
+    """Options and weights, or options and an archive."""
+    pair = _two_files(options, weights, cache_dir)
+    with pair[1].open("rb") as file:
+        is_archive = file.read(2) == GZIP_SIGNATURE
+    if is_archive:
+        bundles, where = _open_archive(stack, pair[1], shown(weights))
+        return [replace(bundle, options=pair[0]) for bundle in bundles], where
+    names = tuple(path.name for path in pair)
+    return [Bundle(f"{pair[0]} and {pair[1]}", ".", names, lambda names: list(pair), pair)], str(pair[1])
+
+
+def _open_folder(path: Path) -> tuple[list[Bundle], str]:
+    where, names = f"The folder {path}", tuple(_names_in(path))
+    return [Bundle(where, ".", names, lambda names: [path / name for name in names], is_local=True)], where
+
+
+def _open_archive(stack: ExitStack, path: Path, where: str) -> tuple[list[Bundle], str]:
+    check_not_pointer(path, where)
+    if path.suffix == ".json":
+        raise SourceError(f"{where} is one file of two: the weights are missing. {TWO_FORMS}.")
+    try:
+        archive: Archive = stack.enter_context(open_archive(path, where))
+    except SourceError as error:
+        raise SourceError(f"{str(error).removesuffix('.')}. {TWO_FORMS}.") from error
+    room = stack.enter_context(temporary_folder(where))
+    members = archive.members()
+
+    def unpack(names: tuple[str, ...]) -> list[Path]:
+        return archive.unpack([members[name] for name in names], room) if names else []
+
+    title = f"the {archive.kind} {where}"
+    return _folders(members, title, unpack, (os.fspath(room), where)), f"T{title[1:]}"
+
+
+def _open_repository(stack: ExitStack, name: str) -> tuple[list[Bundle], str]:
+    """The folders of a repository, or of the archive in it, if it holds one and no weights beside it."""
+    repository = HubRepository(name)
+    names = [file for file in repository.names[:MAX_NAMES] if file.count("/") <= MAX_DEPTH]
+    archives = [file for file in names if "/" not in file and file.lower().endswith(SUFFIXES)]
+    if len(archives) == 1 and not any(file.lower().endswith(ANY_WEIGHTS) for file in names):
+        return _open_archive(stack, repository.download((archives[0],))[0], f"{name}/{archives[0]}")
+    stack.enter_context(shown_as(repository.folder, name))
+    title = f"the repository {name}"
+    return _folders(names, title, repository.download, (os.fspath(repository.folder), name)), f"T{title[1:]}"
+
+
+def _folders(
+    names: Iterable[str],
+    where: str,
+    locate: Callable[[tuple[str, ...]], list[Path]],
+    root: tuple[str, str],
+) -> list[Bundle]:
+    """Every folder of an archive or repository, as one that may hold a model."""
+    inside: dict[str, list[str]] = {".": []}
+    for name in names:
+        inside["."].append(name)
+        for at, letter in enumerate(name):
+            if letter == "/":
+                inside.setdefault(name[:at], []).append(name[at + 1 :])
+
+    def bundle(folder: str) -> Bundle:
+        prefix = "" if folder == "." else f"{folder}/"
+        return Bundle(
+            f"The folder {folder} of {where}",
+            folder,
+            tuple(inside[folder]),
+            lambda names: locate(tuple(prefix + name for name in names)),
+            root=root,
+        )
+
+    return [bundle(folder) for folder in sorted(inside)]
 
 
 @contextmanager
 def open_sources(*sources: str | os.PathLike, cache_dir: str | os.PathLike | None = None) -> Iterator[SourceFiles]:
     """The options and HDF5 weights that `sources` lead to, as `open_bundles` finds them.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("options.json", "model.hdf5", "softmax.hdf5", "vocab.txt"):
     ...         Path(folder, name).touch()
@@ -145,39 +219,45 @@ def open_sources(*sources: str | os.PathLike, cache_dir: str | os.PathLike | Non
 
 
 def only_bundle(found: list[Bundle], bundles: list[Bundle], where: str) -> Bundle:
-    """The one folder with a model; where there is none or several, an error that lists what there is."""
+    """The one folder with a model; if there is none or several, an error that lists what there is."""
     if len(found) > 1:
         raise SourceError(
             f"{where} holds models in {len(found)} folders: {_listing(bundle.label for bundle in found)}. "
-            f"{TWO_FORMS}: unpack it and give one of these folders."
+            f"{TWO_FORMS}: download or unpack it, and give one of these folders."
         )
     if found:
         return found[0]
-    if len(bundles) == 1 and (bundles[0].given or where.startswith("The folder")):
-        return bundles[0]  # its format's own error says what is missing
+    for bundle in bundles:
+        if "config.json" in bundle.top and any(name.endswith(".safetensors") for name in bundle.top):
+            raise SourceError(
+                f"{bundle.where if len(bundles) > 1 else where} holds a model of transformers, which needs no "
+                "conversion: `AutoModel.from_pretrained` loads it, and `elmo-hf export` writes the files of bilm-tf."
+            )
+    if len(bundles) == 1 and (bundles[0].pair or bundles[0].is_local):
+        return bundles[0]  # the error of its format says what is missing
     names = {f"{bundle.label}/{name}".removeprefix("./") for bundle in bundles for name in bundle.top}
     raise SourceError(
-        f"No folder of {where[0].lower()}{where[1:]} holds a model; found were {_listing(names)}. {ACCEPTED}."
+        f"No folder of {where[0].lower()}{where[1:]} holds a model; found {_listing(names)}. {EXPECTED}."
     )
 
 
 def has_files(bundle: Bundle) -> bool:
     """Whether a folder holds options and HDF5 weights."""
     names = bundle.top
-    return bool(bundle.given) or bool(_candidates(names, OPTIONS) and _candidates(names, WEIGHTS, NOT_WEIGHTS))
+    return bool(bundle.pair) or bool(_candidates(names, OPTIONS) and _candidates(names, WEIGHTS, NOT_WEIGHTS))
 
 
 def find_files(bundle: Bundle) -> SourceFiles:
     """The options, HDF5 weights and vocabulary of a folder."""
-    if bundle.given:
-        return SourceFiles(*bundle.given)
+    if bundle.pair:
+        return SourceFiles(*bundle.pair)
     names = bundle.top
-    wanted = (
+    chosen = (
         only(_candidates(names, OPTIONS), "the options file", names, bundle.where),
         only(_candidates(names, WEIGHTS, NOT_WEIGHTS), "the weights", names, bundle.where),
         *find_vocabulary(bundle),
     )
-    return SourceFiles(*bundle.paths(*wanted))
+    return SourceFiles(*bundle.paths(*chosen))
 
 
 def find_options(bundle: Bundle) -> str | None:
@@ -191,13 +271,13 @@ def find_vocabulary(bundle: Bundle) -> list[str]:
     return [found] if found else []
 
 
-def only(candidates: list[str | None], what: str, names: list[str], where: str) -> str | None:
-    """The one candidate; an error if there is none, or more."""
+def only(candidates: list[str | None], role: str, names: list[str], where: str) -> str | None:
+    """The one candidate for a role, e.g., "the weights"; an error if there is none, or more."""
     if not candidates:
-        raise SourceError(f"{where} does not hold {what}, but {_listing(names)}. {ACCEPTED}.")
+        raise SourceError(f"{where} does not hold {role}, but {_listing(names)}. {EXPECTED}.")
     if len(candidates) > 1:
         raise SourceError(
-            f"{where} holds {len(candidates)} files that may be {what}: {_listing(candidates)}. {ACCEPTED}; "
+            f"{where} holds {len(candidates)} files that may be {role}: {_listing(candidates)}. {EXPECTED}; "
             "to choose, give the two files themselves."
         )
     return candidates[0]
@@ -210,6 +290,7 @@ def _two_files(
     for source, path in zip((options, weights), files, strict=True):
         if not path.is_file():
             raise SourceError(f"{shown(source)} is not a file, and two sources were given. {TWO_FORMS}.")
+        check_not_pointer(path, shown(source))
     with files[0].open("rb") as file:
         if file.read(8) == b"\x89HDF\r\n\x1a\n":
             raise SourceError(
@@ -221,12 +302,13 @@ def _two_files(
 def _names_in(folder: Path) -> Iterator[str]:
     """The files in a folder and its sub-folders, without the hidden ones."""
     number = 0
-    for place, folders, names in os.walk(folder):
+    for place, subfolders, names in os.walk(folder):
         inside = Path(place).relative_to(folder)
-        folders[:] = sorted(one for one in folders if not one.startswith(".") and len(inside.parts) < DEEPEST)
+        is_deep = len(inside.parts) >= MAX_DEPTH
+        subfolders[:] = [] if is_deep else sorted(name for name in subfolders if not name.startswith("."))
         for name in sorted(names):
             number += 1
-            if number > MOST_NAMES:
+            if number > MAX_NAMES:
                 return
             if not name.startswith(".") and (Path(place) / name).is_file():
                 yield (inside / name).as_posix()
@@ -243,178 +325,5 @@ def _candidates(names: Iterable[str], tiers: tuple[tuple[str, ...], ...], exclud
 
 def _listing(names: Iterable[str]) -> str:
     names = sorted(names)
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more if names else "nothing"
-
-
-# -- archives
-
-
-@dataclass(frozen=True)
-class Member:
-    """One file of an archive; `refused` says why it may not be unpacked, if so."""
-
-    name: str
-    size: int
-    refused: str | None
-    handle: zipfile.ZipInfo | tarfile.TarInfo
-
-
-class _Archive:
-    """A zip or tar: its members are listed first, and only those that are needed are unpacked."""
-
-    kind: str
-    errors: tuple[type[Exception], ...]
-
-    def __init__(self, source: str):
-        self.source = source
-
-    def members(self) -> Iterator[Member]:
-        raise NotImplementedError
-
-    def content(self, member: Member) -> BinaryIO:
-        raise NotImplementedError
-
-    def unpacked(self, members: list[Member], room: Path) -> list[Path]:
-        for member in members:
-            if member.refused:
-                raise SourceError(f"The member {member.name} of the {self.kind} {self.source} {member.refused}.")
-            if member.name.endswith(".json") and member.size > LARGEST_DESCRIPTION:
-                raise SourceError(
-                    f"The member {member.name} of the {self.kind} {self.source} has {member.size:,} bytes; no "
-                    f"description of a model has more than {LARGEST_DESCRIPTION:,}."
-                )
-        declared, free = sum(member.size for member in members), shutil.disk_usage(room).free
-        if declared > free:
-            largest = max(members, key=lambda member: member.size).name
-            raise SourceError(
-                f"The {self.kind} {self.source} unpacks to {declared} bytes, most of them in the member {largest}, "
-                f"but {room.parent} has room for {free}. The variable TMPDIR names another folder."
-            )
-        return [self._extracted(member, room) for member in members]
-
-    def _extracted(self, member: Member, room: Path) -> Path:
-        # A folder for each directory of the archive: two members of one name do not meet.
-        folder = room if "/" not in member.name else room / re.sub(r"\W", "_", str(PurePosixPath(member.name).parent))
-        folder.mkdir(exist_ok=True)
-        target = folder / PurePosixPath(member.name).name
-        if target.exists():
-            return target
-        try:
-            with self.content(member) as packed, target.open("wb") as file:
-                shutil.copyfileobj(packed, file, 1 << 20)
-            if target.stat().st_size != member.size:
-                raise EOFError(f"{target.stat().st_size} of {member.size} bytes are there")
-        except self.errors as error:
-            target.unlink(missing_ok=True)
-            raise SourceError(
-                f"The member {member.name} of the {self.kind} {self.source} cannot be unpacked: {error}."
-            ) from error
-        return target
-
-
-class _Zip(_Archive):
-    kind = "zip"
-    errors = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError, ValueError)
-
-    def __init__(self, path: Path, source: str):
-        super().__init__(source)
-        try:
-            self.file = zipfile.ZipFile(path)
-        except (*self.errors, UnicodeDecodeError) as error:
-            size = path.stat().st_size
-            raise SourceError(f"{source} ({size} bytes) is not a zip, or a truncated one: {error}.") from error
-
-    def members(self) -> Iterator[Member]:
-        for info in self.file.infolist():
-            # An entry without a name, which zipfile cannot look at, is nobody's file.
-            if not info.filename or info.is_dir():
-                continue
-            refused = None
-            if stat.S_ISLNK(info.external_attr >> 16):
-                refused = "is a symbolic link, not a file"
-            elif info.flag_bits & 0x1:
-                refused = "is encrypted; unpack it first"
-            yield Member(info.filename, info.file_size, refused, info)
-
-    def content(self, member: Member) -> BinaryIO:
-        return self.file.open(member.handle)
-
-
-class _Tar(_Archive):
-    kind = "tar"
-    errors = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
-
-    def __init__(self, path: Path, source: str):
-        super().__init__(source)
-        self.free = shutil.disk_usage(tempfile.gettempdir()).free
-        try:
-            self.file = tarfile.open(path)
-        except self.errors as error:
-            raise SourceError(f"{source} is not a tar, or a truncated one: {error}.") from error
-
-    def members(self) -> Iterator[Member]:
-        try:
-            for info in self.file:
-                # Going past a member unpacks it: nothing that could not be kept is worth that.
-                if info.size > self.free:
-                    raise SourceError(
-                        f"The tar {self.source} is refused: its member {info.name} has {info.size} bytes, and there "
-                        f"is room for {self.free}."
-                    )
-                if not info.isdir():
-                    refused = None if info.isreg() else "is a link or a device, not a file"
-                    yield Member(info.name.removeprefix("./"), info.size, refused, info)
-        except self.errors as error:
-            if isinstance(error, SourceError):
-                raise
-            raise SourceError(f"The tar {self.source} is damaged or truncated: {error}.") from error
-
-    def content(self, member: Member) -> BinaryIO:
-        return self.file.extractfile(member.handle) or io.BytesIO()
-
-
-@contextmanager
-def _opened(path: Path, source: str) -> Iterator[_Archive]:
-    with path.open("rb") as file:
-        begins = file.read(262)
-    name = path.name.lower()
-    if zipfile.is_zipfile(path) or begins[:4] == b"PK\x03\x04" or name.endswith(".zip"):
-        archive = _Zip(path, source)
-    elif begins[:2] == b"\x1f\x8b" or begins[257:262] == b"ustar" or name.endswith((".tar", ".tar.gz", ".tgz")):
-        archive = _Tar(path, source)
-    else:
-        raise SourceError(f"{source} is neither a folder nor a zip. {TWO_FORMS}.")
-    with archive.file:
-        yield archive
-
-
-def _bundles(archive: _Archive, room: Path) -> Iterator[Bundle]:
-    """Every folder of an archive, as one that may hold a model."""
-    members: dict[str, Member] = {}
-    for member in archive.members():
-        name = member.name
-        if name.startswith("/") or "\\" in name or ".." in name.split("/") or re.match("[A-Za-z]:", name):
-            raise SourceError(
-                f"The {archive.kind} {archive.source} is refused: its member {name} would be written outside of a "
-                "folder."
-            )
-        if len(members) >= MOST_NAMES:
-            raise SourceError(f"The {archive.kind} {archive.source} has more than {MOST_NAMES:,} members.")
-        path = PurePosixPath(name)
-        # macOS adds a hidden ._twin of every file, under __MACOSX.
-        if path.name.startswith(".") or "__MACOSX" in path.parts:
-            continue
-        if name in members:
-            raise SourceError(f"The {archive.kind} {archive.source} is refused: it has two members {name}.")
-        members[name] = member
-    folders = sorted({str(parent) for name in members for parent in PurePosixPath(name).parents} or {"."})
-    for folder in folders:
-        prefix = "" if folder == "." else f"{folder}/"
-
-        def unpack(names: tuple[str, ...], prefix: str = prefix) -> list[Path]:
-            return archive.unpacked([members[prefix + name] for name in names], room)
-
-        names = tuple(name.removeprefix(prefix) for name in members if name.startswith(prefix))
-        where = f"The folder {folder} of the {archive.kind} {archive.source}"
-        yield Bundle(where, folder, names, unpack)
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more if names else "nothing"

@@ -15,7 +15,7 @@ from elmo_hf.model.modeling_elmo import ElmoModel, word_mask
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 from elmo_hf.tensors import resize_states
 
-from .hdf5 import open_weights
+from .hdf5 import MAX_SENTENCES, open_weights
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def verify(
     if isinstance(sentences, (str, os.PathLike)):
         sentences = [line.split() for line in Path(sentences).read_text(encoding="utf-8").splitlines()]
     if batch_size < 1:
-        raise ValueError(f"`batch_size` is {batch_size}; accepted is a whole number of at least 1.")
+        raise ValueError(f"Invalid `batch_size`: {batch_size}. Expected an integer of at least 1.")
     dump = _Dump(expected, sentences, model)
     differences: dict[str, float] = {}
     states, model = None, model.eval()
@@ -120,7 +120,7 @@ class _Dump:
 
     def __init__(self, path: str | os.PathLike, sentences: Sequence[Sequence[str]], model: ElmoModel):
         self.path, self.sentences, self.config = os.fspath(path), sentences, model.config
-        with open_weights(path) as file:
+        with open_weights(path, max_names=MAX_SENTENCES) as file:
             self.vectors = {name: file.read(name) for name in file.names() if name != "sentence_to_index"}
         # AllenNLP lists which sentence has which number; equal sentences share one.
         self.numbers: dict[str, str] = {}
@@ -147,7 +147,7 @@ class _Dump:
             pairs = {nearest: (mixes[nearest], wanted)}
         else:
             raise ValueError(
-                f"{self.path}: sentence {number} ({words} words) has the shape {wanted.shape}; accepted are "
+                f"{self.path}: sentence {number} ({words} words) has the shape {wanted.shape}. Expected "
                 f"{layers.shape} (all layers), {(self.config.num_directions, words, size)} (top layer by direction) "
                 f"and {(words, hidden)} (one layer)."
             )

@@ -1,6 +1,5 @@
 """AllenNLP's model.tar.gz: the ELMo inside of a model of a task, its biLM and a mix of its layers."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +7,10 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from ..options import config_from_options, read_json, read_options
-from ..sources import LARGEST_DESCRIPTION, LISTED, Bundle, SourceError, find_options
+from ..options import config_from_options, parse_json, read_json, read_options
+from ..sources import MAX_DESCRIPTION, MAX_LISTED, Bundle, SourceError, find_options
 from .entries import Entry
-from .source import Format, Given, Part, Source, megabytes
+from .source import Extras, Format, Part, Source, megabytes
 from .torch_state import HIGHWAY, ZERO_ROW_INCLUDED, TorchWeights, count, lstm_entries, lstm_sizes
 
 CHARACTERS = "_elmo_lstm._token_embedder._char_embedding_weights"
@@ -25,25 +24,25 @@ def recognises(bundle: Bundle) -> bool:
 
 
 @contextmanager
-def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     names = [name for name in WEIGHTS if name in bundle.top]
     if not names:
-        raise SourceError(f"{bundle.where} does not hold weights.th; accepted is AllenNLP's model.tar.gz.")
+        raise SourceError(f"{bundle.where} does not hold weights.th. Expected AllenNLP's model.tar.gz.")
     path = bundle.path(names[0])
     task = _description(bundle)
-    weights = TorchWeights(path)
+    weights = TorchWeights(path, bundle.show(path))
     prefix = _prefix(weights)
     options, notes = _options(bundle, weights, prefix)
     config = config_from_options(options, True, bundle.where)
     if _asked(task, "do_layer_norm") is True:
         config.mix_layer_norm = "batch"
         notes.append("AllenNLP's layer norm before the mix counts <S> and </S> too; here these are left out of it.")
-    values, used, others = _mix(weights, prefix, config.num_hidden_layers + 1, given.mix)
+    values, used, others = _mix(weights, prefix, config.num_hidden_layers + 1, extras.mix)
     found = (
         f"{path.name} ({len(weights.names())} weights, {megabytes(path.stat().st_size)}), ELMo at {prefix[:-1] or '.'}"
     )
     if others:
-        found += f"; mix {given.mix} of {len(others)}: " + "; ".join(others)
+        found += f"; mix {extras.mix} of {len(others)}: " + "; ".join(others)
     body = f"{prefix}_elmo_lstm."
     cached = tuple(name for name in weights.names() if name.startswith(f"{body}_word_embedding."))
     others_of_model = tuple(name for name in weights.names() if not name.startswith(body))
@@ -65,13 +64,10 @@ def _description(bundle: Bundle) -> object:
     try:
         return read_json(path, "AllenNLP's config.json")
     except ValueError:
-        if path.stat().st_size > LARGEST_DESCRIPTION:
+        if path.stat().st_size > MAX_DESCRIPTION:
             raise
     text = re.sub(r",(\s*[}\]])", r"\1", path.read_text(encoding="utf-8", errors="replace"))
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} is not JSON ({error}); accepted is AllenNLP's config.json.") from None
+    return parse_json(text, bundle.show(path), "AllenNLP's config.json")
 
 
 def _prefix(weights: TorchWeights) -> str:
@@ -80,15 +76,15 @@ def _prefix(weights: TorchWeights) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise SourceError(f"{weights.where} holds {len(found)} ELMos, and one is accepted: {', '.join(found)}.")
+        raise SourceError(f"{weights.where} holds {len(found)} ELMos: {', '.join(found[:MAX_LISTED])}. Expected one.")
     if any("_contextualizer." in name for name in weights.names()):
         kind = "a transformer" if any("transformer" in name for name in weights.names()) else "an LSTM"
         raise SourceError(
             f"{weights.where} is a language model of AllenNLP's own, whose contextualizer is {kind}: no biLM, in "
             "which each direction reads by itself through all layers, and nothing here computes it."
         )
-    shown = ", ".join(weights.names()[:LISTED])
-    raise SourceError(f"{weights.where} holds no ELMo (nothing ends with {CHARACTERS}); found are {shown}.")
+    shown = ", ".join(weights.names()[:MAX_LISTED])
+    raise SourceError(f"{weights.where} holds no ELMo (no name ends with {CHARACTERS}); found {shown}.")
 
 
 def _options(bundle: Bundle, weights: TorchWeights, prefix: str) -> tuple[dict, list[str]]:
@@ -152,7 +148,7 @@ def _mix(
     if not number:
         return {}, [], []
     if chosen >= number:
-        raise SourceError(f"`mix` is {chosen}, but {weights.where} has {number}; accepted is 0 to {number - 1}.")
+        raise SourceError(f"Invalid `mix`: {chosen}. Expected 0 to {number - 1}: {weights.where} has {number}.")
     lines, values, used = [], {}, []
     for mix in range(number):
         names = [f"{prefix}scalar_mix_{mix}.scalar_parameters.{layer}" for layer in range(layers)]

@@ -1,4 +1,4 @@
-"""bilm-tf's own files, which AllenNLP, simple-elmo, NLPL and SeqVec use too: options.json and weights.hdf5."""
+"""options.json and weights.hdf5, the files of bilm-tf, which AllenNLP, simple-elmo, NLPL and SeqVec use too."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,13 +8,14 @@ import numpy as np
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
 from ..hdf5 import Hdf5Weights, open_weights
+from ..known_files import released_weights
 from ..options import config_from_options, read_options
 from ..sources import Bundle, find_files, has_files
 from .entries import TRANSPOSED, WITH_ZERO_ROW, Entry, Form
-from .source import Format, Given, Part, Source, megabytes, softmax_rows, with_vocabulary
+from .source import Extras, Format, Part, Source, megabytes, softmax_rows, with_vocabulary
 
-# What a file of weights may hold beside the biLM itself: the softmax, and a cache of token vectors.
-BESIDE = ("softmax/", "embedding")
+# A file of weights may also hold the softmax, and a cache of token vectors.
+OTHER_DATASETS = ("softmax/", "embedding")
 
 # (1, width, D, n) <-> (n, D, width)
 CONVOLUTION = Form(lambda x: (x.squeeze(0).transpose(2, 1, 0),), lambda x: x.transpose(2, 1, 0)[None])
@@ -25,40 +26,45 @@ INPUT_AND_RECURRENT = Form(
 
 
 @contextmanager
-def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
+    """Opens options, weights, and a vocabulary and a softmax if there are any."""
     files = find_files(bundle)
-    vocabulary = given.vocabulary or files.vocabulary
+    where, vocabulary = bundle.show(files.options), extras.vocabulary or files.vocabulary
     with ExitStack() as stack:
-        weights = stack.enter_context(open_weights(files.weights))
+        weights = stack.enter_context(open_weights(files.weights, bundle.show(files.weights)))
         bidirectional = any(name.startswith("RNN_1/") for name in weights.names())
-        config = config_from_options(read_options(files.options), bidirectional, str(files.options))
-        with_vocabulary(config, vocabulary, str(files.options))
-        entries = weight_map(config, _stacks(config, weights))
-        parts = [
-            Part(weights, entries, tuple(name for name in BESIDE if not config.word_input or name != "embedding"))
-        ]
-        separate = weights
-        if given.softmax is not None:
-            separate = stack.enter_context(open_weights(given.softmax))
-        if given.softmax is not None or "softmax/W" in weights.names():
-            config.vocab_size = softmax_rows(separate, "softmax/W", config, vocabulary)
-            others = tuple(name for name in separate.names() if not name.startswith("softmax/"))
-            parts.append(Part(separate, softmax_map(config), others))
+        config = config_from_options(read_options(files.options), bidirectional, where)
+        with_vocabulary(config, vocabulary, where)
+        others = tuple(name for name in OTHER_DATASETS if not config.word_input or name != "embedding")
+        parts = [Part(weights, weight_map(config, _stacks(config, weights)), others)]
+        softmax = weights
+        if extras.softmax is not None:
+            softmax = stack.enter_context(open_weights(extras.softmax))
+        if extras.softmax is not None or "softmax/W" in weights.names():
+            config.vocab_size = softmax_rows(softmax, "softmax/W", config, vocabulary)
+            others = tuple(name for name in softmax.names() if not name.startswith("softmax/"))
+            parts.append(Part(softmax, softmax_map(config), others))
+        release, warning = released_weights(files.weights)
+        description = (
+            f"{files.options.name}, {files.weights.name} ({len(weights.names())} datasets, "
+            f"{megabytes(files.weights.stat().st_size)})"
+        )
         yield Source(
             config,
             parts,
-            f"{files.options.name}, {files.weights.name} ({len(weights.names())} datasets, "
-            f"{megabytes(files.weights.stat().st_size)})",
+            f"{description}, the released {release}" if release else description,
             vocabulary=vocabulary,
+            notes=[warning] if warning else [],
+            release=release,
         )
 
 
 def _stacks(config: ElmoConfig, weights: Hdf5Weights) -> list[str]:
-    """The one of the known names for the LSTM layers that this file uses."""
+    """The names of the LSTM layers in this file, one of `lstm_stacks`."""
     known = lstm_stacks(config.bidirectional, config.num_hidden_layers)
     for stacks in known:
-        begin = stacks[0].format(layer=0) + "/"
-        if any(name.startswith(begin) for name in weights.names()):
+        prefix = stacks[0].format(layer=0) + "/"
+        if any(name.startswith(prefix) for name in weights.names()):
             return stacks
     return known[0]
 
@@ -68,8 +74,8 @@ def weight_map(config: ElmoConfig, stacks: list[str] | None = None) -> list[Entr
 
     Args:
         config: the model's sizes.
-        stacks: names under which the layers of each direction stand, with `{layer}`; see [`lstm_stacks`]. Not given:
-            those that the originals write.
+        stacks: the names of the layers of each direction, with `{layer}`; see [`lstm_stacks`]. Default: the names that
+            bilm-tf writes.
 
     Example:
 
@@ -91,7 +97,7 @@ def weight_map(config: ElmoConfig, stacks: list[str] | None = None) -> list[Entr
 
 
 def softmax_map(config: ElmoConfig) -> list[Entry]:
-    """The datasets of the language model's softmax, which the originals keep in a separate file or not at all."""
+    """The datasets of the language model's softmax, which bilm-tf stores in a separate file or not at all."""
     words, size = config.vocab_size, config.projection_size
     return [
         Entry("softmax/W", (words, size), ("softmax.weight",)),
@@ -100,7 +106,7 @@ def softmax_map(config: ElmoConfig) -> list[Entry]:
 
 
 def lstm_stacks(bidirectional: bool, layers: int) -> list[list[str]]:
-    """The names under which programs have written the LSTM layers, the one that we write first."""
+    """The names that programs have given the LSTM layers; the first one is written by `export`."""
     if bidirectional:
         names = [[f"RNN_{d}/RNN/MultiRNNCell/Cell{{layer}}/LSTMCell" for d in (0, 1)]]
         return names + ([[f"RNN_{d}/RNN/LSTMCell" for d in (0, 1)]] if layers == 1 else [])
@@ -134,7 +140,7 @@ def _character_entries(config: ElmoConfig) -> list[Entry]:
 
 def _lstm_entries(config: ElmoConfig, stack: str, layer: str) -> list[Entry]:
     size, cell = config.projection_size, config.cell_size
-    # A model of one direction keeps the names of TensorFlow's own cell.
+    # A model of one direction has the names of TensorFlow's own cell.
     kernel, bias, projection = (
         ("W_0", "B", "W_P_0") if config.bidirectional else ("kernel", "bias", "projection/kernel")
     )

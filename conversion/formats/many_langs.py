@@ -8,10 +8,10 @@ from pathlib import Path
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.tokenization_elmo import ElmoDictionary
 
-from ..options import LARGEST_SIZE, config_from_options, read_json
-from ..sources import LARGEST_TEXT, Bundle, SourceError
+from ..options import MAX_SIZE, config_from_options, read_json
+from ..sources import MAX_TEXT, Bundle, SourceError
 from .entries import WITH_ZERO_ROW, Entry
-from .source import Format, Given, Part, Source, megabytes
+from .source import Extras, Format, Part, Source, megabytes
 from .torch_state import HIGHWAY, TorchWeights, lstm_entries
 
 ENCODER, EMBEDDER = "encoder.pkl", "token_embedder.pkl"
@@ -38,7 +38,7 @@ def recognises(bundle: Bundle) -> bool:
 
 
 @contextmanager
-def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     missing = [name for name in (ENCODER, EMBEDDER, "config.json") if name not in bundle.top]
     if missing:
         raise SourceError(f"{bundle.where} does not hold {' and not '.join(missing)}, which every such model has.")
@@ -47,7 +47,7 @@ def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
     dictionary = _dictionary(bundle, description, where)
     config = _config(description, where, dictionary)
     # A file is closed to everything but weights: pickles may run code, and these do not.
-    encoder, embedder = TorchWeights(encoder_path), TorchWeights(embedder_path)
+    encoder, embedder = (TorchWeights(path, bundle.show(path)) for path in (encoder_path, embedder_path))
     both = (("characters", dictionary.characters), ("words", dictionary.words))
     lists = [f"{len(ids):,} {what}" for what, ids in both]
     size = megabytes(encoder_path.stat().st_size + embedder_path.stat().st_size)
@@ -74,13 +74,15 @@ def _description(bundle: Bundle) -> tuple[dict, str, list[str]]:
         path = bundle.path(beside[0])
         description = read_json(path, "the sizes of an ELMoForManyLangs model")
         if not isinstance(description, dict):
-            raise SourceError(f"{path} holds a {type(description).__name__}; accepted are the keys encoder, ...")
-        return description, str(path), []
+            raise SourceError(
+                f"{path} holds a {type(description).__name__}. Expected an object with the key `encoder`."
+            )
+        return description, bundle.show(path), []
     if last in SAMPLES:
         note = f"The sizes are those of the program's own {last}: config.json names {named}, which is not there."
         return SAMPLE, last, [note]
     raise SourceError(
-        f"{bundle.where} has no file {last}, which its config.json names, with the sizes of the model; accepted is "
+        f"{bundle.where} has no file {last}, which its config.json names, with the sizes of the model. Expected "
         "this file beside it, or in configs/."
     )
 
@@ -102,7 +104,7 @@ def _dictionary(bundle: Bundle, description: dict, where: str) -> ElmoDictionary
 
 def read_ids(path: Path) -> dict[str, int]:
     """{text: id} of a .dic file: a text and its number a line, between them a tab."""
-    if path.stat().st_size > LARGEST_TEXT:
+    if path.stat().st_size > MAX_TEXT:
         raise SourceError(f"{path} has {path.stat().st_size:,} bytes, and no dictionary has.")
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -114,10 +116,10 @@ def read_ids(path: Path) -> dict[str, int]:
         if len(fields) == 1:  # the text was white space, and the program reads it so
             fields.insert(0, IDEOGRAPHIC_SPACE)
         if len(fields) != 2 or not re.fullmatch("[0-9]{1,9}", fields[1]):
-            raise SourceError(f"{path}: line {number} is {line[:60]!r}; accepted are a text, a tab and a number.")
+            raise SourceError(f"{path}: line {number} is {line[:60]!r}. Expected a text, a tab and a number.")
         ids[fields[0]] = int(fields[1])
     if not ids:
-        raise SourceError(f"{path} is empty; accepted are lines of a text, a tab and a number.")
+        raise SourceError(f"{path} is empty. Expected lines of a text, a tab and a number.")
     return ids
 
 
@@ -126,7 +128,7 @@ def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoCo
         found = description.get(part, {}).get("name") if isinstance(description.get(part), dict) else None
         if not isinstance(found, str) or found.lower() != wanted:
             raise SourceError(
-                f"{where}: the {part} is {found!r}; accepted is {wanted!r}: "
+                f"{where}: the {part} is {found!r:.80}. Expected {wanted!r}: "
                 + (
                     "the others are plain LSTMs, without projection, clips and skip connections."
                     if part == "encoder"
@@ -150,7 +152,7 @@ def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoCo
         "dropout": description.get("dropout", 0.1),
     }
     highest = [max(ids.values(), default=-1) + 1 for ids in (dictionary.characters, dictionary.words)]
-    if max(highest) > LARGEST_SIZE:
+    if max(highest) > MAX_SIZE:
         raise SourceError(f"{where}: an id of the dictionary is {max(highest) - 1:,}, and no model has so many rows.")
     sizes = {
         "characters": highest[0],
@@ -166,7 +168,7 @@ def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoCo
         character_vocab_size=sizes["characters"] + 1 if with_characters else 262,
     )
     if config.cell_size == config.projection_size:
-        raise SourceError(f"{where}: `dim` and `projection_dim` are equal; accepted is a larger `dim`.")
+        raise SourceError(f"{where}: `dim` and `projection_dim` are equal. Expected a larger `dim`.")
     return config
 
 
@@ -176,8 +178,10 @@ LSTM_NAMES = {name: name for name in ("projection_dim", "cell_clip", "proj_clip"
 def _number(description: dict, part: str, key: str, where: str) -> int:
     inside = description.get(part)
     found = inside.get(key) if isinstance(inside, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= LARGEST_SIZE:
-        raise SourceError(f"{where}: `{part}.{key}` is {found!r}; accepted is a whole number from 0.")
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= MAX_SIZE:
+        raise SourceError(
+            f"{where}: Invalid `{part}.{key}`: {found!r:.80}. Expected an integer from 0 to {MAX_SIZE:,}."
+        )
     return found
 
 

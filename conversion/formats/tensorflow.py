@@ -62,7 +62,7 @@ def standard_names(checkpoint: Checkpoint) -> dict[str, str]:
         shown = ", ".join(checkpoint.names()[:12]) or "none"
         raise SourceError(
             f"{checkpoint.where} is not a checkpoint of a biLM: neither char_embed nor embedding is among its "
-            f"variables; found are {shown}."
+            f"variables; found {shown}."
         )
     return names
 
@@ -85,7 +85,7 @@ def sizes(checkpoint: Checkpoint, names: dict[str, str]) -> dict:
         found = checkpoint.shape(names[standard])
         if len(found) != dimensions:
             raise SourceError(
-                f"{checkpoint.where}: {names[standard]} has the shape {found}; expected are {dimensions} dimensions."
+                f"{checkpoint.where}: {names[standard]} has the shape {found}; expected {dimensions} dimensions."
             )
         return found
 

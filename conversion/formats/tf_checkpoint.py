@@ -11,27 +11,27 @@ from ..sources import Bundle, SourceError, find_options, find_vocabulary, only
 from ..tf_bundle import Checkpoint, data_names
 from .bilm_hdf5 import softmax_map
 from .entries import Entry
-from .source import Format, Given, Part, Source, megabytes, softmax_rows, with_vocabulary
+from .source import Extras, Format, Part, Source, megabytes, softmax_rows, with_vocabulary
 from .tensorflow import BOOKKEEPING, OPTIMIZER, entries_of, is_bidirectional, standard_names
 
 
 def recognises(bundle: Bundle) -> bool:
-    if bundle.given:
-        return bundle.given[1].name.endswith(".index")
+    if bundle.pair:
+        return bundle.pair[1].name.endswith(".index")
     return find_options(bundle) is not None and any(name.endswith(".index") for name in bundle.top)
 
 
 @contextmanager
-def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     options, index, files = _files(bundle)
-    vocabulary = given.vocabulary
-    if vocabulary is None and not bundle.given and (found := find_vocabulary(bundle)):
+    vocabulary = extras.vocabulary
+    if vocabulary is None and not bundle.pair and (found := find_vocabulary(bundle)):
         vocabulary = bundle.path(found[0])
-    checkpoint = Checkpoint(index)
+    checkpoint = Checkpoint(index, bundle.show(index))
     names = standard_names(checkpoint)
     content = read_options(options)
-    config = config_from_options(content, is_bidirectional(names), str(options))
-    with_vocabulary(config, vocabulary, str(options))
+    config = config_from_options(content, is_bidirectional(names), bundle.show(options))
+    with_vocabulary(config, vocabulary, bundle.show(options))
     slots = [name for name in checkpoint.names() if OPTIMIZER.fullmatch(name)]
     beside = tuple(slots + [name for name in checkpoint.names() if BOOKKEEPING.fullmatch(name)])
     entries = [*entries_of(config, names), *_softmax(checkpoint, names, config, content, vocabulary)]
@@ -49,14 +49,14 @@ def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
         f"({len(checkpoint.names())} variables, {megabytes(size)})",
         vocabulary=vocabulary,
         notes=notes,
-        optional=tuple(slots),
+        reported=tuple(slots),
     )
 
 
 def _files(bundle: Bundle) -> tuple[Path, Path, list[Path]]:
     """The options, the index and the data files."""
-    if bundle.given:
-        options, index = bundle.given
+    if bundle.pair:
+        options, index = bundle.pair
         names = [path.name for path in index.parent.iterdir()]
         return options, index, [index.parent / name for name in data_names(index.name, names)]
     options = find_options(bundle)

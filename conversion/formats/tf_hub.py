@@ -8,7 +8,7 @@ import numpy as np
 from ..options import config_from_options, read_options
 from ..sources import Bundle, SourceError, find_options
 from ..tf_bundle import Checkpoint, data_names
-from .source import Format, Given, Part, Source, megabytes
+from .source import Extras, Format, Part, Source, megabytes
 from .tensorflow import BOOKKEEPING, entries_of, is_bidirectional, sizes, standard_names
 
 INDEX = "variables/variables.index"
@@ -22,12 +22,12 @@ def recognises(bundle: Bundle) -> bool:
 
 
 @contextmanager
-def open_source(bundle: Bundle, given: Given) -> Iterator[Source]:
+def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     if INDEX not in bundle.names:
-        raise SourceError(f"{bundle.where} does not hold {INDEX}; accepted is the folder of a SavedModel.")
+        raise SourceError(f"{bundle.where} does not hold {INDEX}. Expected the folder of a SavedModel.")
     data = [f"variables/{name}" for name in data_names("variables.index", _inside(bundle))]
     index, *files = bundle.paths(INDEX, *data)
-    checkpoint = Checkpoint(index)
+    checkpoint = Checkpoint(index, bundle.show(index))
     names = standard_names(checkpoint)
     if "char_embed" not in names:
         raise SourceError(f"{checkpoint.where} has no variable char_embed: it is no ELMo of TensorFlow Hub.")
@@ -76,7 +76,7 @@ def _mix(checkpoint: Checkpoint, layers: int) -> tuple[dict[str, np.ndarray], li
     if shapes != [(layers,), (1,)]:
         raise SourceError(
             f"{checkpoint.where}: the mix ({', '.join(found.values())}) has the shapes {shapes[0]} and {shapes[1]}; "
-            f"expected are ({layers},) and (1,)."
+            f"expected ({layers},) and (1,)."
         )
     return values, list(found.values())
 

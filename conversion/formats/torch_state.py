@@ -99,7 +99,7 @@ def lstm_sizes(weights: TorchWeights, prefix: str) -> dict[str, int]:
     if gates // 4 == projection:
         raise SourceError(
             f"{weights.where}: cells and projection both have the size {projection}, with a projection between "
-            "them; such a model is accepted only without one."
+            "them. Expected none between equal sizes."
         )
     return {"dim": gates // 4, "projection_dim": projection, "n_layers": layers}
 

@@ -1,4 +1,4 @@
-"""`elmo-hf convert` and `export`: from the original files to a Hugging Face folder, and back."""
+"""`elmo-hf convert` and `export`: the files of other programs into a folder of transformers, and back."""
 
 import sys
 import time
@@ -10,32 +10,36 @@ import typer
 from elmo_hf.cli.models import AnyModel
 from elmo_hf.text.splitting import SPLITTING_NAMES
 
+FORMS = "OPTIONS.json WEIGHTS.hdf5 OUTPUT_DIR | SOURCE OUTPUT_DIR"
+FILE_SUFFIXES = (".json", ".hdf5", ".h5", ".index", ".th", ".zip", ".tar", ".tar.gz", ".tgz")
+
 
 def convert(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="OPTIONS.json WEIGHTS.hdf5 OUTPUT_DIR | FOLDER_OR_ZIP OUTPUT_DIR",
-            help="The original files, or one folder or zip that holds them, as paths or http(s) addresses; "
-            "and last a new folder for the result.",
+            metavar=FORMS,
+            help="The original files, or one folder, zip, tar or repository on the Hub (OWNER/NAME) that holds them; "
+            "files are paths or http(s) addresses. Last, a new folder for the result.",
             show_default=False,
         ),
     ],
     vocabulary: Annotated[str | None, typer.Option(help="Words of the softmax, one a line.")] = None,
     softmax: Annotated[str | None, typer.Option(help="HDF5 with softmax/W and softmax/b.")] = None,
     format: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the source is, if what it looks like is wrong.")
+        str | None,
+        typer.Option(metavar="NAME", help="The format of the source, if the names of its files are misleading."),
     ] = None,
-    mix: Annotated[int, typer.Option(min=0, help="Which mix of layers to keep, where the source has several.")] = 0,
+    mix: Annotated[int, typer.Option(min=0, help="Which mix of layers to convert, if the source has several.")] = 0,
     splitting: Annotated[
         str | None,
         typer.Option(
             help=f"How the tokenizer will split raw text: {', '.join(SPLITTING_NAMES)} (for SeqVec). "
-            "Not given: as the format needs it, else moses-en."
+            "Default: that of the format, or moses-en."
         ),
     ] = None,
-    language: Annotated[str | None, typer.Option(help="For the model card, as: en.")] = None,
-    license: Annotated[str | None, typer.Option(help="For the model card, as: apache-2.0.")] = None,
+    language: Annotated[str | None, typer.Option(help="For the model card, e.g., en.")] = None,
+    license: Annotated[str | None, typer.Option(help="For the model card, e.g., apache-2.0.")] = None,
     allow_non_finite: Annotated[
         bool, typer.Option("--allow-non-finite", help="Convert weights that are NaN or infinite too.")
     ] = False,
@@ -47,8 +51,10 @@ def convert(
         Path | None, typer.Option(metavar="FILE", help="The sentences of --verify, one a line, words between spaces.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences that the original ran at once.")] = 1,
-    stateless: Annotated[bool, typer.Option("--stateless", help="The original carried no state along.")] = False,
-    tolerance: Annotated[float, typer.Option(help="Largest difference that --verify lets pass.")] = 1e-5,
+    stateless: Annotated[
+        bool, typer.Option("--stateless", help="The original was run without carried state.")
+    ] = False,
+    tolerance: Annotated[float, typer.Option(help="The largest difference that --verify allows.")] = 1e-5,
 ):
     """Turn original ELMo weights (bilm-tf, AllenNLP, NLPL ...) into a Hugging Face folder.
 
@@ -61,6 +67,9 @@ def convert(
 
     checkpoint, *.index, *.data-* and options.json (bilm-tf, simple_elmo_training), in one folder:
     convert FOLDER OUT --vocabulary vocab.txt
+
+    any of these in a repository on the Hub:
+    convert OWNER/NAME OUT
 
     the SavedModel of tfhub.dev's elmo/2 or elmo/3, a folder or its .tar.gz:
     convert elmo_3.tar.gz OUT
@@ -77,14 +86,9 @@ def convert(
     """
     from elmo_hf import conversion
 
-    if len(sources) not in (2, 3):
-        raise typer.BadParameter(
-            f"{len(sources)} arguments were given; accepted are OPTIONS.json WEIGHTS.hdf5 OUTPUT_DIR, "
-            "or FOLDER_OR_ZIP OUTPUT_DIR."
-        )
+    *files, output_dir = _check_sources(sources)
     if (verify is None) != (sentences is None):
-        raise typer.BadParameter("--verify and --sentences belong together: vectors, and the text that they are of.")
-    *files, output_dir = sources
+        raise typer.BadParameter("Expected --verify and --sentences together: the vectors and their sentences.")
     start = time.perf_counter()
     model = conversion.convert(
         *files,
@@ -110,18 +114,31 @@ def convert(
         typer.echo(f"pushed to {push_to}")
 
 
+def _check_sources(sources: list[str]) -> list[str]:
+    """The sources, if the output folder is among them."""
+    if len(sources) not in (2, 3):
+        raise typer.BadParameter(f"{len(sources)} arguments were given. Expected {FORMS}.")
+    last = sources[-1]
+    if Path(last).is_file() or last.lower().endswith(FILE_SUFFIXES) and not Path(last).exists():
+        raise typer.BadParameter(
+            f"OUTPUT_DIR is missing: the last argument, {last}, is a file. Expected a new folder behind it, e.g., "
+            f"`elmo-hf convert {' '.join(sources)} my-elmo`."
+        )
+    return sources
+
+
 def export(
     model: AnyModel,
     output_dir: Annotated[Path, typer.Argument(help="A new folder.")],
     softmax: Annotated[
         bool | None,
-        typer.Option("--softmax/--no-softmax", help="Write softmax.hdf5 too; not given: if there is a softmax."),
+        typer.Option("--softmax/--no-softmax", help="Write softmax.hdf5 too. Default: if there is a softmax."),
     ] = None,
     format: Annotated[
         str, typer.Option(metavar="NAME", help="bilm-hdf5 for bilm-tf, AllenNLP and simple-elmo; or onnx.")
     ] = "bilm-hdf5",
 ):
-    """Write a model as the files of other programs.
+    """Write a model as files of other programs.
 
     Example: elmo-hf export my-elmo original-files
 

@@ -152,7 +152,7 @@ MALFORMED = {
     "not a dictionary": (lambda f, c, s: torch.save([1], f / "weights.th"), "is a list; expected a dictionary"),
     "not tensors": (changed(lambda s: s.update(epoch=3)), "epoch is a int; expected a dense tensor"),
     "no ELMo": (changed(lambda s: [s.pop(n) for n in list(s) if n.startswith(BODY)]), "holds no ELMo"),
-    "two ELMos": (changed(second_elmo), "holds 2 ELMos, and one is accepted: text_field.*, other"),
+    "two ELMos": (changed(second_elmo), "holds 2 ELMos: text_field.*, other.*. Expected one"),
     "another language model": (changed(contextualizer), "whose contextualizer is an LSTM: no biLM"),
     "a missing weight": (changed(rename), "_projection.weight is missing"),
     "a transposed weight": (
@@ -179,5 +179,5 @@ def test_malformed_archives_are_explained_in_a_sentence(name, tmp_path, monkeypa
 
 
 def test_mixes_that_are_not_there(tmp_path):
-    with pytest.raises(ValueError, match="`mix` is 2, but .*weights.th has 2; accepted is 0 to 1"):
+    with pytest.raises(ValueError, match="Invalid `mix`: 2. Expected 0 to 1: .*weights.th has 2"):
         convert(ARCHIVE, output_dir=tmp_path / "out", mix=2)

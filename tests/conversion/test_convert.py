@@ -251,7 +251,7 @@ def external_storage(folder):
 KERNEL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
 MALFORMED = {
     "truncated HDF5": (truncated(0.5), "weights.hdf5 is a damaged or truncated HDF5 file of 21,564 bytes"),
-    "empty file": (truncated(0), r"weights.hdf5 is empty \(0 bytes\); accepted is an HDF5 file"),
+    "empty file": (truncated(0), r"weights.hdf5 is empty \(0 bytes\). Expected an HDF5 file"),
     "not an HDF5": (not_hdf5, "weights.hdf5 is not an HDF5 file .it begins with b'<html>40'"),
     "HDF5 without datasets": (
         lambda folder: write_files(folder, PLAIN.options_content, {}),
@@ -259,60 +259,60 @@ MALFORMED = {
     ),
     "renamed dataset": (
         changed_arrays(renamed),
-        r"CNN/W_cnn_0 is missing; expected is the shape \(1, 1, 4, 3\)\n.*CNN/kernel_0 with the shape .* has no",
+        r"CNN/W_cnn_0 is missing; expected the shape \(1, 1, 4, 3\)\n.*CNN/kernel_0 with the shape .* has no",
     ),
     "wrongly shaped": (
         replaced("char_embed", lambda x: x[:-1]),
-        r"char_embed has the shape \(260, 4\); expected is \(261, 4\)",
+        r"char_embed has the shape \(260, 4\); expected \(261, 4\)",
     ),
     "wrongly typed": (
         replaced("char_embed", lambda x: x.astype("i4")),
-        "char_embed has the type int32; accepted are floating point numbers",
+        "char_embed has the type int32; expected floating-point numbers",
     ),
     "strings for numbers": (
         replaced("char_embed", lambda x: "text"),
-        "char_embed has the type object; accepted are floating point numbers",
+        "char_embed has the type object; expected floating-point numbers",
     ),
     "transposed": (
         replaced("CNN_proj/W_proj", lambda x: x.T),
-        r"CNN_proj/W_proj has the shape \(6, 12\); expected is \(12, 6\) \(it looks transposed\)",
+        r"CNN_proj/W_proj has the shape \(6, 12\); expected \(12, 6\) \(it looks transposed\)",
     ),
-    "external link": (external_link, "char_embed is an external link; links are refused"),
-    "soft link": (soft_link, "alias is a soft link; links are refused"),
-    "values in another file": (external_storage, "char_embed keeps its values in another file, which is refused"),
+    "external link": (external_link, "char_embed is an external link. Expected the values"),
+    "soft link": (soft_link, "alias is a soft link. Expected the values"),
+    "values in another file": (external_storage, "char_embed has its values in another file, which is not read"),
     "options missing": (
         lambda folder: (folder / "options.json").unlink(),
         "does not hold the options file, but weights.hdf5",
     ),
     "options not JSON": (options_text("{'lstm': 1}"), "options.json is not JSON"),
-    "options not an object": (options_text("[1]"), "options.json holds a list; accepted is an object"),
+    "options not an object": (options_text("[1]"), "options.json holds a list. Expected an object"),
     "options nested without end": (options_text("[" * 100_000), "options.json is not JSON"),
-    "missing key": (changed_options(lstm__dim=None), "`lstm.dim` is missing; accepted is a whole number from 1"),
+    "missing key": (changed_options(lstm__dim=None), "`lstm.dim` is missing. Expected a whole number from 1"),
     "neither characters nor words": (
         changed_options(char_cnn=None),
-        "neither `char_cnn` nor `n_tokens_vocab` is there",
+        "has neither `char_cnn` nor `n_tokens_vocab`",
     ),
     "words without a vocabulary": (
         changed_options(char_cnn=None, n_tokens_vocab=65),
-        "describes a model whose input are the words of a vocabulary; its file is needed too",
+        "describes a model that reads the words of a vocabulary. Expected the vocabulary too",
     ),
-    "text for a number": (changed_options(lstm__dim="12"), '`lstm.dim` is "12"; accepted is a whole number'),
+    "text for a number": (changed_options(lstm__dim="12"), 'Invalid `lstm.dim`: "12". Expected a whole number'),
     "huge number": (
         changed_options(lstm__dim=10**30),
-        "`lstm.dim` is 10{30}; accepted is a whole number from 1 to 10,000",
+        "Invalid `lstm.dim`: 10{30}. Expected a whole number from 1 to 10,000",
     ),
-    "huge number of layers": (changed_options(lstm__n_layers=10**9), "`lstm.n_layers` is 10{9}; accepted"),
+    "huge number of layers": (changed_options(lstm__n_layers=10**9), "Invalid `lstm.n_layers`: 10{9}. Expected"),
     "infinite clip": (
         changed_options(lstm__cell_clip=float("inf")),
-        "`lstm.cell_clip` is Infinity; accepted is a number",
+        "Invalid `lstm.cell_clip`: Infinity. Expected a number",
     ),
     "broken filters": (
         changed_options(char_cnn__filters=[[1, 3], [2]]),
-        r"`char_cnn.filters` is \[\[1, 3\], \[2\]\]; accepted is a list of pairs",
+        r"Invalid `char_cnn.filters`: \[\[1, 3\], \[2\]\]. Expected a list of 1 to 1,000 pairs",
     ),
     "unknown activation": (
         changed_options(char_cnn__activation="gelu"),
-        '`char_cnn.activation` is "gelu"; accepted is "relu"',
+        'Invalid `char_cnn.activation`: "gelu". Expected "relu"',
     ),
     "filters wider than words": (
         changed_options(char_cnn__max_characters_per_token=2),
@@ -328,7 +328,7 @@ MALFORMED = {
     ),
     "options of another size": (
         changed_options(lstm__dim=16),
-        rf"{KERNEL} has the shape \(12, 48\); expected is \(12, 64\)",
+        rf"{KERNEL} has the shape \(12, 48\); expected \(12, 64\)",
     ),
     "options of fewer layers": (
         changed_options(lstm__n_layers=1),
@@ -368,7 +368,7 @@ def test_extra_options_are_named(tmp_path, caplog):
     folder = write_files(tmp_path / "in", PLAIN.options_content, PLAIN.arrays)
     changed_options(lstm__use_skip_conections=True, n_epochs=3)(folder)
     convert_folder(folder, tmp_path)
-    assert "not known and not used: `lstm.use_skip_conections`." in caplog.text
+    assert "unknown options, which are not used: `lstm.use_skip_conections`." in caplog.text
 
 
 def test_values_that_are_no_numbers_are_named(tmp_path, caplog):
@@ -389,7 +389,7 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     with pytest.raises(ValueError, match="The vocabulary has 64 words, but `n_tokens_vocab` is 65"):
         convert(word.options, word.weights, output_dir=tmp_path / "a", vocabulary=tmp_path / "short.txt")
     # bilm-tf takes the last word for </S> here, and says nothing.
-    with pytest.raises(ValueError, match="has 63 words, but not <S> and not </S>; a vocabulary needs both"):
+    with pytest.raises(ValueError, match="has 63 words, but not <S> and not </S>. Expected both"):
         convert(PLAIN.options, PLAIN.weights, output_dir=tmp_path / "b", vocabulary=tmp_path / "bare.txt")
 
 
@@ -397,7 +397,7 @@ def test_softmax_that_does_not_fit(tmp_path):
     write_files(tmp_path / "empty", {}, {"other": np.ones(3, "f")})
     write_files(tmp_path / "wrong", {}, {"softmax/W": np.ones((64, 6), "f"), "softmax/b": np.ones(64, "f")})
     for name, sentence in (
-        ("empty", "has no dataset softmax/W; found are other"),
+        ("empty", "has no dataset softmax/W; found other"),
         ("wrong", "softmax/W has 64 rows, but"),
     ):
         with pytest.raises(ValueError, match=sentence):
@@ -413,7 +413,7 @@ def test_softmax_that_does_not_fit(tmp_path):
 def test_output_folder_that_exists_is_kept(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").write_text("precious")
-    with pytest.raises(ValueError, match="model exists already; accepted is a new or an empty folder"):
+    with pytest.raises(ValueError, match="model exists already. Expected a new or an empty folder"):
         convert(PLAIN.options, PLAIN.weights, output_dir=tmp_path / "model")
     assert (tmp_path / "model" / "mine.txt").read_text() == "precious"
     (tmp_path / "empty").mkdir()

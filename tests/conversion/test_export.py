@@ -45,7 +45,7 @@ def test_what_cannot_be_written(converted, language_model, tmp_path):
     for keywords, sentence in (
         ({"softmax": True}, "The softmax was asked for, but .* has none"),
         ({"softmax": True, "format": "onnx"}, "The softmax was asked for, but ONNX holds the vectors only"),
-        ({"format": "pdf"}, "`format` is 'pdf'; accepted are bilm-hdf5 and onnx"),
+        ({"format": "pdf"}, "Invalid `format`: 'pdf'. Expected bilm-hdf5 or onnx"),
     ):
         with pytest.raises(ValueError, match=sentence):
             export(converted(GOLDEN["plain"]), tmp_path / "out", **keywords)

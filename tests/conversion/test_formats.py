@@ -41,5 +41,5 @@ def test_a_format_is_found_and_another_can_be_insisted_on(name, source, tmp_path
     for other in FORMATS.keys() - {name}:
         with pytest.raises(ValueError):
             convert(source, output_dir=tmp_path / "other", format=other)
-    with pytest.raises(ValueError, match="`format` is 'pdf'; accepted are tf-hub, allennlp"):
+    with pytest.raises(ValueError, match="Invalid `format`: 'pdf'. Expected one of tf-hub, allennlp"):
         convert(source, output_dir=tmp_path / "other", format="pdf")

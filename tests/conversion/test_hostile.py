@@ -115,7 +115,7 @@ def test_messages_about_bad_addresses_show_no_password(address):
 
 def test_card_facts_are_one_line_and_the_repositorys_name_is_looked_at_first(tmp_path):
     for name, value in (("license", "mit\n# Buy this"), ("language", "\n"), ("license", "x" * 300)):
-        with pytest.raises(ValueError, match=f"`{name}` is .*; accepted is one line"):
+        with pytest.raises(ValueError, match=f"Invalid `{name}`: .* Expected one line"):
             convert(PLAIN.options, PLAIN.weights, output_dir=tmp_path / "model", **{name: value})
     with pytest.raises(ValueError, match="epo"):
         convert(PLAIN.options, PLAIN.weights, output_dir=tmp_path / "model", push_to="a/b/c d")
@@ -176,7 +176,7 @@ def test_values_that_the_file_does_not_have_ask_for_no_memory(tmp_path, write):
 @pytest.mark.parametrize("value", [np.float32(1), h5py.Empty("f4"), np.ones(3, "f")])
 def test_a_softmax_that_is_no_table(tmp_path, value):
     path = hdf5(tmp_path / "softmax.h5", lambda file: file.create_dataset("softmax/W", data=value))
-    with pytest.raises(ValueError, match=r"softmax/W has the shape .*; accepted is \(words, projection_size\)"):
+    with pytest.raises(ValueError, match=r"softmax/W has the shape .*. Expected \(words, projection_size\)"):
         convert(PLAIN.options, PLAIN.weights, output_dir=tmp_path / "model", softmax=path)
 
 
@@ -200,11 +200,13 @@ def test_clips_that_float32_does_not_have_and_descriptions_without_end(tmp_path)
     options = json.loads(PLAIN.options.read_text())
     options["lstm"]["cell_clip"] = 1e308
     (tmp_path / "options.json").write_text(json.dumps(options))
-    with pytest.raises(ValueError, match="`lstm.cell_clip` is 1e.308; accepted is a number from 1e-06 to 1e.06"):
+    with pytest.raises(ValueError, match="Invalid `lstm.cell_clip`: 1e.308. Expected a number from 1e-06 to 1e.06"):
         convert(tmp_path / "options.json", PLAIN.weights, output_dir=tmp_path / "model")
     with open(tmp_path / "options.json", "wb") as file:
         file.truncate(2 << 30)
-    with pytest.raises(ValueError, match="has 2,147,483,648 bytes, and no description of a model has"):
+    with pytest.raises(
+        ValueError, match="has 2,147,483,648 bytes. Expected the options.json of the weights, of at most"
+    ):
         read_options(tmp_path / "options.json")
 
 
@@ -212,7 +214,7 @@ def test_a_word_vocabulary_without_unk(tmp_path):
     word = GOLDEN["word-input"]
     lines = ["other" if line == "<UNK>" else line for line in word.vocabulary.read_text().splitlines()]
     (tmp_path / "vocab.txt").write_text("\n".join(lines))
-    with pytest.raises(ValueError, match="vocab.txt has 65 words, but not <UNK>; a vocabulary needs all three"):
+    with pytest.raises(ValueError, match="vocab.txt has 65 words, but not <UNK>. Expected all three"):
         convert(word.options, word.weights, output_dir=tmp_path / "model", vocabulary=tmp_path / "vocab.txt")
 
 
@@ -240,7 +242,7 @@ def test_an_options_file_of_zeros_without_end_is_not_unpacked(tmp_path):
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("options.json", bytes(40 << 20))
         archive.writestr("weights.hdf5", b"x")
-    with pytest.raises(SourceError, match="member options.json .* has 41,943,040 bytes; no description of a model"):
+    with pytest.raises(SourceError, match="member options.json .* has 41,943,040 bytes. Expected at most"):
         with open_sources(tmp_path / "bomb.zip"):
             pass
 

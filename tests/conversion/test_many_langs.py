@@ -114,7 +114,7 @@ def test_zip_and_the_sizes_that_only_the_program_had(tmp_path, caplog):
     assert "19 characters and 11 words" in said[0]
     shutil.copytree(FILES / "both", tmp_path / "in", ignore=shutil.ignore_patterns("configs"))
     (tmp_path / "in" / "config.json").write_text('{"config_path": "/home/x/configs/cnn_50_100_512_4096_sample.json"}')
-    with pytest.raises(ValueError, match=r"has the shape \(44, 6\); expected is \(16384, 512\)"):
+    with pytest.raises(ValueError, match=r"has the shape \(44, 6\); expected \(16384, 512\)"):
         convert(tmp_path / "in", output_dir=tmp_path / "other")
     assert SAMPLE["encoder"]["dim"] == 4096 and "The sizes are those of the program's own cnn_50" in caplog.text
 
@@ -168,11 +168,11 @@ MALFORMED = {
     "a pickle that runs code": (written("encoder.pkl", pickle.dumps(Runs())), "encoder.pkl is refused: it holds more"),
     "truncated": (cut, "encoder.pkl is not a file of torch.save, or is damaged"),
     "empty": (written("token_embedder.pkl", b""), "token_embedder.pkl is not a file of torch.save, or is damaged"),
-    "an LSTM that is no biLM": (description(encoder__name="lstm"), "the encoder is 'lstm'; accepted is 'elmo'"),
-    "characters by an LSTM": (description(token_embedder__name="lstm"), "the token_embedder is 'lstm'; accepted"),
-    "other sizes": (description(encoder__dim=12), r"input_linearity.weight has the shape \(44, 6\); expected is"),
-    "no sizes at all": (description(encoder__dim=None), "`lstm.dim` is null; accepted is a whole number"),
-    "huge sizes": (description(token_embedder__word_dim=10**12), "`token_embedder.word_dim` is 1000000000000"),
+    "an LSTM that is no biLM": (description(encoder__name="lstm"), "the encoder is 'lstm'. Expected 'elmo'"),
+    "characters by an LSTM": (description(token_embedder__name="lstm"), "the token_embedder is 'lstm'. Expected"),
+    "other sizes": (description(encoder__dim=12), r"input_linearity.weight has the shape \(44, 6\); expected"),
+    "no sizes at all": (description(encoder__dim=None), "Invalid `lstm.dim`: null. Expected a whole number"),
+    "huge sizes": (description(token_embedder__word_dim=10**12), "Invalid `token_embedder.word_dim`: 1000000000000"),
     "no description": (lambda folder: (folder / "config.json").unlink(), "does not hold config.json, which every"),
     "a description that is none": (written("config.json", b"["), "config.json is not JSON"),
     "a path to nowhere": (
@@ -180,14 +180,14 @@ MALFORMED = {
         "has no file b.json, which",
     ),
     "no dictionary": (lambda folder: (folder / "char.dic").unlink(), "has no char.dic, but .* says that `char_dim`"),
-    "a dictionary of something else": (written("char.dic", b"a b c\nd"), "char.dic: line 1 is 'a b c'; accepted are"),
+    "a dictionary of something else": (written("char.dic", b"a b c\nd"), "char.dic: line 1 is 'a b c'. Expected"),
     "a dictionary without marks": (written("char.dic", b"a\t0\n"), "Invalid dictionary: <eow>, <bow>, .* missing"),
     "a dictionary that is not UTF-8": (written("word.dic", b"\xff\t0\n"), "word.dic is not UTF-8"),
     "ids beyond the weights": (
         written("word.dic", b"<oov>\t0\nthe\t500\n"),
-        r"word_emb_layer.embedding.weight has the shape \(11, 5\); expected is \(501, 5\)",
+        r"word_emb_layer.embedding.weight has the shape \(11, 5\); expected \(501, 5\)",
     ),
-    "a missing weight": (state("encoder.pkl", lambda s: s.popitem()), "is missing; expected is the shape"),
+    "a missing weight": (state("encoder.pkl", lambda s: s.popitem()), "is missing; expected the shape"),
     "a weight too many": (
         state("token_embedder.pkl", lambda s: s.update(other=torch.ones(2))),
         r"other with the shape \(2,\) has no place in this model",

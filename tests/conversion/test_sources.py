@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_hf.conversion import downloads, sources
+from elmo_hf.conversion import archives, downloads
 from elmo_hf.conversion.sources import SourceError, SourceFiles, fetch, open_sources
 
 CONTENT = bytes(range(256)) * 2000
@@ -392,11 +392,11 @@ def test_the_files_of_a_model_are_found_in_a_folder_and_in_a_zip(tmp_path, prese
 
 
 REFUSALS = [
-    ([], "does not hold the options file, but nothing. Accepted are"),
-    (["weights.hdf5", "meta.json"], "does not hold the options file, but meta.json, weights.hdf5. Accepted are"),
-    (["options.json", "softmax.hdf5"], "does not hold the weights, but options.json, softmax.hdf5. Accepted are"),
+    ([], "does not hold the options file, but nothing. Expected an"),
+    (["weights.hdf5", "meta.json"], "does not hold the options file, but meta.json, weights.hdf5. Expected an"),
+    (["options.json", "softmax.hdf5"], "does not hold the weights, but options.json, softmax.hdf5. Expected an"),
     (["a_options.json", "b_options.json", "w.h5"], "holds 2 files that may be the options file: a_options.json, b_"),
-    (["options.json", "a.hdf5", "b.h5"], "holds 2 files that may be the weights: a.hdf5, b.h5. Accepted are"),
+    (["options.json", "a.hdf5", "b.h5"], "holds 2 files that may be the weights: a.hdf5, b.h5. Expected an"),
     (["options.json", "a.h5", "vocab-a.txt", "vocab-b.txt"], "may be the vocabulary: vocab-a.txt, vocab-b.txt"),
 ]
 
@@ -410,10 +410,10 @@ def test_what_is_missing_or_ambiguous_in_a_folder_is_listed(tmp_path, present, m
 @pytest.mark.parametrize(
     "present, message",
     [
-        ([], "holds a model; found were nothing. Accepted are"),
+        ([], "holds a model; found nothing. Expected an"),
         (
             ["a/options.json", "b/weights.hdf5"],
-            "holds a model; found were a/options.json, b/weights.hdf5. Accepted are",
+            "holds a model; found a/options.json, b/weights.hdf5. Expected an",
         ),
         (["options.json", "a.h5", "b.h5"], "holds 2 files that may be the weights: a.h5, b.h5"),
         ([f"{x}/{name}" for x in "ab" for name in ("options.json", "w.h5")], "holds models in 2 folders: a, b."),
@@ -460,7 +460,7 @@ def test_a_zip_at_an_address(tmp_path, server, cache):
     with open_sources(f"{server.url}/217", cache_dir=cache) as files:
         assert names(files) == ("options.json", "model.hdf5", "vocab.txt")
     server.content, server.etag = b"<html>Moved</html>", '"v2"'
-    with pytest.raises(SourceError, match=f"{server.url}/217 is neither a folder nor a zip"):
+    with pytest.raises(SourceError, match=f"{server.url}/217 is neither a folder nor a zip or tar"):
         with open_sources(f"{server.url}/217", cache_dir=cache):
             pass
 
@@ -505,7 +505,7 @@ def test_an_encrypted_zip_is_refused(tmp_path):
 
 def test_a_zip_that_does_not_fit_on_the_disk_is_refused(tmp_path, monkeypatch):
     archive = zip_of(tmp_path / "model.zip", "options.json", "weights.hdf5", content=bytes(1000))
-    monkeypatch.setattr(sources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1999}))
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1999}))
     with pytest.raises(SourceError, match="unpacks to 2000 bytes, .* member .*, but .* has room for 1999"):
         with open_sources(archive):
             pass
@@ -523,7 +523,11 @@ def test_truncated_damaged_and_other_files_are_told_apart(tmp_path):
             whole[:1000] + b"!" + whole[1001:],
             "member options.json of the zip .* cannot be unpacked: .*CRC",
         ),
-        ("weights.hdf5", b"\x89HDF", "weights.hdf5 is neither a folder nor a zip. Sources are either two files"),
+        (
+            "weights.hdf5",
+            b"\x89HDF",
+            "weights.hdf5 is neither a folder nor a zip or tar. Sources are either two files",
+        ),
     ]:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SourceError, match=message), open_sources(tmp_path / name):

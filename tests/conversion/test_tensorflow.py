@@ -269,11 +269,11 @@ MALFORMED = {
     "something else": (lambda folder: (folder / INDEX).write_bytes(b"<html>404</html>" * 9), "is not the index of a"),
     "more layers than there are": (options(n_layers=3), "Cell2/LSTMCell/W_0 is missing"),
     "fewer layers than there are": (options(n_layers=1), "cell_1/lstm_cell/bias with the shape .* has no place"),
-    "another size": (options(dim=9), r"cell_0/lstm_cell/kernel has the shape \(10, 32\); expected is \(10, 36\)"),
+    "another size": (options(dim=9), r"cell_0/lstm_cell/kernel has the shape \(10, 32\); expected \(10, 36\)"),
     "a name twice": (rewritten(twice), "names b'lm/.*' twice"),
     "a huge shape": (rewritten(other_shape), r"lm/CNN/W_cnn_0 has the shape \(1099511627776,\); expected"),
     "a missing variable": (rewritten(without(b"lm/softmax/W")), "holds lm/softmax/b, but no softmax/W"),
-    "strings for numbers": (rewritten(of_strings), "lm/char_embed has the type object; accepted are floating point"),
+    "strings for numbers": (rewritten(of_strings), "lm/char_embed has the type object; expected floating-point"),
     "another program's names": (rewritten(renamed), "`bidirectional` is true, but the weights have one direction"),
     "no biLM at all": (
         rewritten(lambda entries: entries[:1] + [e for e in entries if b"softmax" in e[0]]),
@@ -437,7 +437,7 @@ def test_tar_that_leads_outside_holds_a_link_or_a_bomb(tmp_path):
         ("../evil", {}, r"bad.tar.gz is refused: its member ../evil would be written outside"),
         ("/etc/evil", {}, "is refused: its member /etc/evil would be written outside"),
         (INDEX_IN_HUB, {}, f"is refused: it has two members {INDEX_IN_HUB}"),
-        ("bomb", {"size": 1 << 60}, "its member bomb has 1152921504606846976 bytes, and there is room for"),
+        ("bomb", {"size": 1 << 60}, "bytes unpack to 1,152,921,504,606,\\d+,\\d+ or more, with the member bomb"),
     ]:
         with pytest.raises(ValueError, match=sentence):
             convert(tar(name, **changes), output_dir=tmp_path / "out")
