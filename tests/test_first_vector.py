@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from fork_server import run_forked
 
 import elmo_hf
 from elmo_hf import analysis, embedding, pretraining
@@ -34,9 +35,9 @@ def test_a_verb_finds_the_auto_classes_registered(tmp_path):
 
     config = ElmoConfig(character_cnn_filters=[[1, 4]], projection_size=4, cell_size=8, num_labels=2)
     ElmoForTokenClassification(config).save_pretrained(tmp_path)
-    code, out, _ = _imports("-m", "elmo_hf.cli", "analyse", "weights", str(tmp_path))
-    assert code == 0
-    assert "elmo.scalar_mix     0.33" in out
+    done = run_forked(["-m", "elmo_hf.cli", "analyse", "weights", tmp_path])
+    assert done.returncode == 0, done.stderr
+    assert "elmo.scalar_mix     0.33" in done.stdout
 
 
 PROGRAM = """
@@ -83,9 +84,9 @@ print(type(sys.modules["transformers"].__spec__.loader).__module__)
 print(len([finder for finder in sys.meta_path if type(finder).__module__ == "elmo_hf.hub.registration"]))
 """
     )
-    returned, out, _ = _imports("-c", code)
-    assert returned == 0
-    assert out.split() == ["PipelineDispatch", "_frozen_importlib_external", "0"]
+    done = run_forked(["-c", code])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["PipelineDispatch", "_frozen_importlib_external", "0"]
 
 
 def test_the_names_of_splittings_are_those_of_the_tokenizer():

@@ -52,6 +52,7 @@ assert_type(perplexity(scorer.model, tokenizer, ["One text"]), Perplexity)
 """
 
 
+@pytest.mark.slow
 def test_a_users_program_has_the_types_it_says(root, tmp_path):
     """And what is wrong is found: with everything `Any`, nothing would be."""
     (tmp_path / "program.py").write_text(PROGRAM + "scorer.score(3)\nElmoTokenizer(splitting=3)\n", encoding="utf-8")

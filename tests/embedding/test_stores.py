@@ -142,7 +142,7 @@ def test_a_short_text_is_work_for_several_processes(embedder, tmp_path):
     assert summary.parts == 4 and len(open_store(tmp_path / "store")) == 200
 
 
-@pytest.mark.parametrize("threads", [1, 2])  # forked, and started anew
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])  # forked, and started anew
 def test_processes_after_this_one_has_computed_with_threads(threads, model_folder, sentences, tmp_path):
     settings = {"device": "cpu", "threads": threads, **SMALL}
     before = torch.get_num_threads()

@@ -522,6 +522,7 @@ class Embedded(torch.utils.data.Dataset):
         return vectors(self.model, self.batch).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes")  # on one processor
 def test_workers_of_a_data_loader(batch):
     """Started anew: what a forked process may compute is a matter of torch."""

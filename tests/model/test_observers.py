@@ -4,15 +4,11 @@ The last test runs all others once more without kernels, in a process of its own
 """
 
 import copy
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 import torch
 import transformers
-from golden_files import TESTS
 from small_models import ENTITIES
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_full_backward_hook
@@ -358,15 +354,3 @@ def test_exported(batch):
     with torch.no_grad():
         expected, found = model(**other).last_hidden_state, program.module()(**other)["last_hidden_state"]
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-
-
-# Without kernels
-
-
-@pytest.mark.skipif(os.environ.get("ELMO_HF_KERNELS") == "0", reason="this process has no kernels")
-def test_the_same_without_kernels():
-    # The second is how version 1 names the same.
-    env = {**os.environ, "ELMO_HF_KERNELS": "0"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", __file__]
-    done = subprocess.run(command, cwd=TESTS.parent, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-5000:]

@@ -42,6 +42,7 @@ def train(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampled", [0, 12])
 def test_two_processes_equal_one(train, sampled):
     one, said = train(1, f"one-{sampled}", "--num-sampled", sampled)
@@ -56,6 +57,7 @@ def test_two_processes_equal_one(train, sampled):
     assert cut[0] == cut[1]
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_divided(train):
     with pytest.raises(AssertionError, match="7 streams cannot be divided among 2 processes"):
         train(2, "seven", "--batch-size", 7)

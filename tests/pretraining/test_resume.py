@@ -11,6 +11,7 @@ import time
 
 import pytest
 import torch
+from fork_server import run_forked
 from safetensors.torch import load_file
 from small_texts import write_text
 
@@ -37,12 +38,14 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def start(text):
-    """A function that starts `elmo-hf pretrain` into a folder and gives the process."""
+    """A function that starts `elmo-hf pretrain` into a folder and returns the process, finished if `code` is None."""
 
     def run(output, *options, code=COMMAND):
         arguments = ["pretrain", text / "text.txt", "-o", output, "--size", text / "config.json", "--min-count", 1]
         arguments += ["--batch-size", 4, "--unroll-steps", 5, "--epochs", 2, "--num-sampled", 4, "--log-every", 1]
         arguments += ["--save-every", 3, "--evaluate-every", 7, "--recipe", "original", *options]
+        if code is None:
+            return run_forked(["-m", "elmo_hf.cli", *arguments])
         return subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)],
             env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
@@ -63,14 +66,16 @@ def finished(process):
 @pytest.fixture(scope="module")
 def uninterrupted(start, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
-    out = finished(start(folder))
-    return folder, int(re.search(r"step \d+/(\d+)", out)[1])
+    done = start(folder, code=None)
+    assert done.returncode == 0, done.stderr
+    return folder, int(re.search(r"step \d+/(\d+)", done.stdout)[1])
 
 
 def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_killed_three_times_it_ends_with_the_same_weights(start, uninterrupted, tmp_path):
     whole, steps = uninterrupted
     folder, generator = tmp_path / "run", random.Random(5)
@@ -95,6 +100,7 @@ def test_killed_three_times_it_ends_with_the_same_weights(start, uninterrupted, 
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_checkpoint_before(start, uninterrupted, tmp_path):
     """A limit on the size of files stands for it: writing fails in the middle of a checkpoint."""
     folder = tmp_path / "run"

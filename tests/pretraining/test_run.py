@@ -265,6 +265,7 @@ def test_the_command_line(monkeypatch, capsys, tmp_path):
     assert code == 1 and err.startswith("Error: There is no file")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere nothing is changed")
 @pytest.mark.parametrize(("chosen", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "active"}, "ACTIVE")])
 def test_threads_sleep_while_they_wait(chosen, policy, tmp_path):
