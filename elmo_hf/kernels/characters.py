@@ -65,7 +65,13 @@ def character_features(
 
 def _join_filters(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
     """Weights (n, E, width) -> one for windows of the widest's characters, (F, W * E), zero where a filter ends."""
-    return torch.cat([F.pad(weight, (0, width - weight.shape[2])).transpose(1, 2).flatten(1) for weight in weights])
+    joined = []
+    for weight in weights:
+        # A transposed dimension of size 1 would give the gradient other strides than the weight has, which
+        # DistributedDataParallel reports and copies at every step.
+        by_character = weight if weight.shape[2] == 1 else weight.transpose(1, 2)
+        joined.append(F.pad(by_character.flatten(1), (0, (width - weight.shape[2]) * weight.shape[1])))
+    return torch.cat(joined)
 
 
 class Windows:

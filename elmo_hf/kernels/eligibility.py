@@ -24,9 +24,12 @@ def is_observed(modules: Iterable[nn.Module]) -> bool:
     """Whether hooks, adapters or other classes observe or change what modules compute.
 
     What an adapter adds can be switched on and off while all weights stay the same, so nothing cached may stand for
-    it. The class of the first module tells where the model's own classes are defined.
+    it. The class of the first module tells where the model's own classes are defined. A replica of DataParallel has no
+    parameters whose values could be compared.
     """
     modules, hooks = list(modules), nn.modules.module
+    if getattr(modules[0], "_is_replica", False):
+        return True
     if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
         return True
     own = type(modules[0]).__module__

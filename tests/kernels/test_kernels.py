@@ -270,6 +270,15 @@ def test_gradients_in_float64(function):
     assert_all_close(*gradients, tolerance)
 
 
+@pytest.mark.parametrize("filters", [[[1, 4], [3, 12]], [[2, 8]]])
+def test_gradients_have_the_strides_of_their_parameters(batch, filters, way):
+    """DistributedDataParallel reports gradients with other strides, and copies them at every step."""
+    model = new_model(character_cnn_filters=filters).train()
+    model(**batch).last_hidden_state.sum().backward()
+    strides = {name: (p.grad.stride(), p.stride()) for name, p in model.named_parameters()}
+    assert {name: pair for name, pair in strides.items() if pair[0] != pair[1]} == {}
+
+
 @functions
 def test_gradients_of_some_inputs_only(function):
     leaves, call = make(function)

@@ -172,13 +172,14 @@ def test_copy_into_data(model, batch):
 
 
 def test_rectangles_written_through_data(model, batch):
-    """A few of many numbers, at other places each time, in one weight after the other."""
+    """Of 2 to 64 numbers a side, at other places each time, in one weight after the other."""
     draw = torch.Generator().manual_seed(1)
     for name, parameter in weights(model).items():
         before = vectors(model, batch)
         for _ in range(3):
             top, left = (int(torch.randint(0, size - 1, (), generator=draw)) for size in parameter.shape[:2])
-            parameter.data[top : top + 2, left : left + 2] += 0.2
+            height, width = torch.randint(2, 65, (2,), generator=draw).tolist()
+            parameter.data[top : top + height, left : left + width] += 0.2
             expected = vectors(fresh(model), batch)
             for _ in range(2):
                 assert_same(vectors(model, batch), expected, name)
@@ -333,17 +334,40 @@ def test_module_of_another_class(model, batch):
     assert_same(vectors(model, batch), expected, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("attribute", ["cell_clip", "projection_clip"])
-def test_clips_set_on_layers(model, batch, attribute):
+@pytest.mark.parametrize(
+    ("part", "attribute", "value"),
+    [
+        ("bilm", "cell_clip", 0.05),
+        ("bilm", "projection_clip", 0.05),
+        ("bilm", "skip", False),
+        ("token_encoder", "activation", "tanh"),
+    ],
+)
+def test_attributes_of_modules(model, batch, part, attribute, value):
     before, other = vectors(model, batch), fresh(model)
     for one in (model, other):
-        layers = [module for module in one.bilm.modules() if hasattr(module, attribute)]
-        assert layers and all(getattr(layer, attribute) == 3.0 for layer in layers)
-        for layer in layers:
-            setattr(layer, attribute, 0.05)
+        modules = [module for module in one.get_submodule(part).modules() if hasattr(module, attribute)]
+        assert any(getattr(module, attribute) != value for module in modules)
+        for module in modules:
+            setattr(module, attribute, value)
     expected = vectors(other, batch)
-    assert (expected[0] - before[0]).abs().max() > 1e-3
+    assert max((one - found).abs().max() for one, found in zip(expected, before, strict=True)) > 1e-3
     assert_same(vectors(model, batch), expected)
+
+
+def test_global_forward_hook(model, batch):
+    """A hook of all modules may change what they return."""
+    before = vectors(model, batch)
+    doubled = model.token_encoder.projection
+    hook = nn.modules.module.register_module_forward_hook(
+        lambda module, inputs, output: 2 * output if module is doubled else None
+    )
+    try:
+        changed = vectors(model, batch)
+    finally:
+        hook.remove()
+    torch.testing.assert_close(changed[1], 2 * before[1], atol=1e-5, rtol=1e-5)
+    assert_same(vectors(model, batch), before)
 
 
 def test_mix_weights(model, batch):
