@@ -41,9 +41,15 @@ from .model.modeling_elmo_lm import ElmoForPreTrainingOutput as ElmoForPreTraini
 from .model.tokenization_elmo import ElmoTokenizer as ElmoTokenizer
 from .model.tokenization_elmo import byte_rows as byte_rows
 from .model.tokenization_elmo import read_word_vocabulary as read_word_vocabulary
+from .tasks.annotation.annotate_corpus import annotate_corpus as annotate_corpus
+from .tasks.annotation.annotator import Annotation as Annotation
+from .tasks.annotation.annotator import ElmoAnnotator as ElmoAnnotator
 from .tasks.coreference.model import ElmoForCoreference as ElmoForCoreference
 from .tasks.encoders import InterleavedHighwayLstm as InterleavedHighwayLstm
 from .tasks.encoders import StackedBiLstm as StackedBiLstm
+from .tasks.evaluation.evaluate import Evaluation as Evaluation
+from .tasks.evaluation.evaluate import evaluate as evaluate
+from .tasks.finetuning.finetune import finetune as finetune
 from .tasks.questions.answers import Answer as Answer
 from .tasks.tagging.conll import read_conll as read_conll
 from .tasks.tagging.conll import read_conllu as read_conllu

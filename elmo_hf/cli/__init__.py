@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from elmo_hf import __version__
+from elmo_hf.cli.annotate import annotate
 from elmo_hf.cli.change import analyse
 from elmo_hf.cli.convert import convert, export
 from elmo_hf.cli.demo import demo
@@ -45,7 +46,7 @@ def _main(
     logging.getLogger("huggingface_hub").propagate = False
 
 
-for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed, finetune, evaluate):
+for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed, finetune, annotate, evaluate):
     app.command(no_args_is_help=True)(verb)
 app.command()(demo)
 app.command()(page)

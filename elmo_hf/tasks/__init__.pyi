@@ -1,5 +1,8 @@
 """The public names of the package: the list that type checkers and `lazy_imports` read."""
 
+from .annotation.annotate_corpus import annotate_corpus as annotate_corpus
+from .annotation.annotator import Annotation as Annotation
+from .annotation.annotator import ElmoAnnotator as ElmoAnnotator
 from .evaluation.evaluate import Evaluation as Evaluation
 from .evaluation.evaluate import evaluate as evaluate
 from .finetuning.finetune import finetune as finetune
