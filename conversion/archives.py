@@ -20,12 +20,19 @@ from typing import Any, BinaryIO
 from .downloads import SourceError
 
 MAX_MEMBERS, MAX_FOLDERS = 20_000, 8
-MAX_DESCRIPTION = 16 << 20  # bytes of a JSON file
+MAX_DESCRIPTION = 4 << 20  # bytes of a JSON file that describes a model
 # Weights hardly compress; texts do by a factor of ten.
 MAX_EXPANSION, ALWAYS_ALLOWED = 100, 64 << 20
 MAX_HEADER = 64 << 10  # bytes of a long name, or of the extended headers of one member of a tar
 BLOCK = tarfile.BLOCKSIZE
 GZIP_SIGNATURE, ZIP_SIGNATURE = b"\x1f\x8b", b"PK\x03\x04"
+EXTENDED_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
 
 
@@ -217,9 +224,10 @@ class TarArchive(Archive):
             if size < 0:
                 raise SourceError(f"The tar {self.where} is damaged: its member {name[:200]} has {size} bytes.")
             position += BLOCK
-            if info.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME):
+            if info.type in EXTENDED_HEADERS:
+                size = info.size
                 attributes |= self._read_attributes(info, position)
-            elif info.type not in (tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
+            else:
                 if not info.isdir():
                     yield Member(name, size, _tar_problem(info, attributes), position)
                 attributes = {}
@@ -237,7 +245,8 @@ class TarArchive(Archive):
         content = self._read(position, info.size)
         if info.type == tarfile.GNUTYPE_LONGNAME:
             return {"path": content.rstrip(b"\0").decode("utf-8", "surrogateescape")}
-        return dict(_pax_records(content))
+        is_of_member = info.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE)
+        return dict(_pax_records(content)) if is_of_member else {}
 
     def _read(self, position: int, size: int) -> bytes:
         self._file.seek(position)

@@ -10,13 +10,15 @@ from huggingface_hub.errors import StrictDataclassError
 
 from elmo_hf.model.configuration_elmo import ElmoConfig
 
+from .archives import MAX_DESCRIPTION
+
 logger = logging.getLogger(__name__)
 
 REQUIRED = object()
 # Without limits a typing error could ask for billions of layers.
 MAX_SIZE, MAX_COUNT = 10_000_000, 1_000
 MIN_CLIP, MAX_CLIP = 1e-6, 1e6  # float32 holds these, with room for sums
-MAX_FILE_SIZE, MAX_DEPTH = 16 << 20, 100
+MAX_DEPTH = 100
 MAX_LISTED = 12
 
 
@@ -108,8 +110,8 @@ def read_json(path: str | os.PathLike, expected: str) -> Any:
     """
     try:
         size = os.path.getsize(path)
-        if size > MAX_FILE_SIZE:
-            raise ValueError(f"{path} has {size:,} bytes. Expected {expected}, of at most {MAX_FILE_SIZE:,}.")
+        if size > MAX_DESCRIPTION:
+            raise ValueError(f"{path} has {size:,} bytes. Expected {expected}, of at most {MAX_DESCRIPTION:,}.")
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except FileNotFoundError:
@@ -227,7 +229,7 @@ def _value(options: dict, option: Option, where: str) -> Any:
             return option.default
         value = value[name]
     if not is_valid(value):
-        shown = json.dumps(value)
+        shown = json.dumps(value[:16] if isinstance(value, list) else value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         raise ValueError(f"{where}: Invalid `{option.path}`: {shown}. Expected {expected}.")
     return value

@@ -33,7 +33,6 @@ EXPECTED = (
 MAX_LISTED = 20
 MAX_NAMES, MAX_DEPTH = 20_000, 4  # of the files in a folder
 MAX_TEXT = 1 << 30  # bytes of a list of words
-MAX_DESCRIPTION = 16 << 20  # bytes of a JSON file
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
+from ..archives import MAX_DESCRIPTION
 from ..options import config_from_options, parse_json, read_json, read_options
-from ..sources import MAX_DESCRIPTION, MAX_LISTED, Bundle, SourceError, find_options
+from ..sources import MAX_LISTED, Bundle, SourceError, find_options
 from .entries import Entry
 from .source import Extras, Format, Part, Source, megabytes
 from .torch_state import HIGHWAY, ZERO_ROW_INCLUDED, TorchWeights, count, lstm_entries, lstm_sizes
