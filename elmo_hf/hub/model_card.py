@@ -1,5 +1,6 @@
 """The model card: README.md of a saved ELMo."""
 
+import json
 import os
 import re
 from typing import Any
@@ -156,8 +157,8 @@ def model_card(model: Any, name: str) -> str:
         encoder = f"{filters}; {config.num_highway_layers}"
     return CARD.format(
         metadata=metadata.to_yaml(),
-        title=os.path.basename(os.path.normpath(name)),
-        use=_example(model, example).format(task=task, name=name.replace("\\", "\\\\").replace('"', '\\"')),
+        title=escaped(os.path.basename(os.path.normpath(name))),
+        use=_example(model, example).format(task=task, name=_string_literal(name)),
         note=NOTE if head in (None, "linear") else PACKAGE_NOTE.format(head=head),
         training=TRAINING if head is not None else "",
         inputs="words" if config.word_input else "characters",
@@ -170,7 +171,7 @@ def model_card(model: Any, name: str) -> str:
         encoder_name=encoder_name,
         encoder=encoder,
         origin=data.get("origin", "Not recorded."),
-        license=" ".join(str(data.get("license", "not stated")).split()),
+        license=escaped(str(data.get("license", "not stated"))),
         citation=CITATION,
     )
 
@@ -183,6 +184,11 @@ def _example(model: Any, example: str) -> str:
         example = PAIR
     residues = (model.config.card_data or {}).get("splitting") == "residues"
     return OF_RESIDUES.get(example, example) if residues else example
+
+
+def _string_literal(name: str) -> str:
+    """A name between the double quotes of Python's string literals, on one line."""
+    return "".join(c if c.isprintable() and c not in '"\\' else json.dumps(c)[1:-1] for c in name)
 
 
 def escaped(name: str) -> str:

@@ -26,7 +26,7 @@ BEGIN_OF_SENTENCE_BYTE, END_OF_SENTENCE_BYTE, BEGIN_OF_WORD_BYTE, END_OF_WORD_BY
 PADDING_CHARACTER = PADDING_BYTE + 1  # the id that fills a row after the end of its word
 
 ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-MAX_LAYERS = 1000
+MAX_LAYERS, MAX_SIZE = 1000, 10_000_000
 FLOAT_DTYPES = ("float32", "float16", "bfloat16", "float64")
 MIX_NAMES = ("learned", "average", "top")
 # Fields with one number, what they may be, and how messages say it.
@@ -34,7 +34,12 @@ FIELD_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("character_embedding_dim projection_size cell_size", lambda size: size >= 1, "an integer of at least 1"),
     ("num_hidden_layers", lambda layers: layers >= 1, "an integer of at least 1"),
     ("num_highway_layers vocab_size", lambda number: number >= 0, "an integer of at least 0"),
-    # A damaged file must not build modules until the memory is full.
+    # A damaged file must not build modules until the memory is full, or reach torch with sizes beyond 64 bits.
+    (
+        "character_embedding_dim projection_size cell_size vocab_size max_characters_per_token",
+        lambda size: size <= MAX_SIZE,
+        f"at most {MAX_SIZE:,}",
+    ),
     ("num_hidden_layers num_highway_layers", lambda layers: layers <= MAX_LAYERS, f"at most {MAX_LAYERS:,}"),
     ("cell_clip projection_clip", lambda clip: clip is None or clip > 0, "a number above 0, or None for no clipping"),
     ("dropout mix_dropout", lambda rate: 0 <= rate < 1, "a probability from 0 to below 1"),
@@ -268,9 +273,9 @@ class ElmoConfig(PreTrainedConfig):
         check(size == character_ids, "character_vocab_size", size, str(character_ids))
         filters = self.character_cnn_filters
         pairs = [pair for pair in filters if isinstance(pair, list) and len(pair) == 2]
-        are_integers = all(isinstance(size, int) and size >= 1 for pair in pairs for size in pair)
+        are_integers = all(isinstance(size, int) and 1 <= size <= MAX_SIZE for pair in pairs for size in pair)
         is_valid = filters and len(pairs) == len(filters) and are_integers
-        expected = "a list of pairs [width, number] of integers of at least 1"
+        expected = f"a list of pairs [width, number] of integers from 1 to {MAX_SIZE:,}"
         check(is_valid, "character_cnn_filters", filters, expected)
         widest = max(width for width, _ in filters)
         expected = f"at least 3 (begin mark, one byte, end mark) and the width of the widest filter ({widest})"

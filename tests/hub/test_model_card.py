@@ -1,5 +1,6 @@
 """What the cards of task models say of fine-tuning, and where it agrees with the README."""
 
+import ast
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,3 +42,22 @@ def test_names_of_corpora_and_folders_are_escaped(small_config):
     assert "from _start_ on my _link_(x) _code_ # _b_: 1 sentences" in origin
     small_config.card_data = {"origin": origin}
     assert origin in model_card(ElmoModel(small_config), "mine")
+
+
+@pytest.mark.parametrize(
+    "name", ["a [b](c) `d` <i>\n# e\n```", 'quote" \\ back', "\udcff bytes", "tab\tend", "ünï 日本"], ids=range(5)
+)
+def test_names_of_folders_stay_in_their_places(name, small_model, tmp_path):
+    """The title is one line without Markdown, and the example names the folder as Python reads it."""
+    small_model.save_pretrained(tmp_path / name)
+    card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+    (title,) = [line for line in card.splitlines() if line.startswith("# ") and "one vector" not in line]
+    assert not set(title) & set('[]`<>"\\') and card.count("\n```") == 4
+    code = card.split("```python\n")[1].split("```")[0]
+    (assignment,) = [line for line in code.splitlines() if line.startswith("name = ")]
+    assert ast.literal_eval(assignment.removeprefix("name = ")) == str(tmp_path / name)
+
+
+def test_the_licence_is_one_line(small_config):
+    small_config.card_data = {"license": "mit\n\n# Buy <b>this</b>"}
+    assert "Licence of the weights: mit # Buy _b_this_/b_.\n" in model_card(ElmoModel(small_config), "mine")

@@ -69,6 +69,17 @@ def test_sizes_of_one_direction():
     assert ElmoConfig(word_input=True, vocab_size=10).boundary_ids == [1, 2]
 
 
+SIZES = ["character_embedding_dim", "projection_size", "cell_size", "vocab_size", "max_characters_per_token"]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_beyond_64_bits_do_not_reach_torch(name):
+    with pytest.raises(StrictDataclassError, match=f"Invalid `{name}`: {2**63}. Expected at most 10,000,000"):
+        ElmoConfig(**{name: 2**63})
+    with pytest.raises(StrictDataclassError, match="Invalid `character_cnn_filters`: .* from 1 to 10,000,000"):
+        ElmoConfig(character_cnn_filters=[[1, 2**63]])
+
+
 @pytest.mark.parametrize("name", ["num_hidden_layers", "num_highway_layers"])
 def test_a_damaged_number_of_layers_builds_nothing(name):
     with pytest.raises(Exception, match=f"Invalid `{name}`: 2147483648. Expected at most 1,000"):
