@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -215,6 +216,7 @@ def sample_uses(
             progress(len(words))
         if spellings.isdisjoint(words):
             continue
+        words = [*map(sys.intern, words)]  # most of the memory of a sample would be copies of frequent words
         for position, word in enumerate(words):
             target = table.get(word)
             if target is None:
