@@ -77,6 +77,15 @@ class Hdf5Weights:
                 self._check_chunks(name, dataset)
             return dataset[()]
 
+    def read_text(self, name: str) -> str:
+        """The first string of a dataset of strings."""
+        with _explained(self.where, f"{name} cannot be read as text; the file is damaged"):
+            dataset = self.datasets[name]
+            if dataset.size != 1 or h5py.check_string_dtype(dataset.dtype) is None:
+                raise TypeError(f"the shape {dataset.shape} and the type {dataset.dtype}")
+            text = dataset[()].ravel()[0] if dataset.shape else dataset[()]
+            return text if isinstance(text, str) else text.decode("utf-8")
+
     def _check_storage(self, name: str, dataset: h5py.Dataset):
         """The memory that a dataset needs is bounded by the bytes that the file has."""
         stored, size = dataset.id.get_storage_size(), dataset.nbytes

@@ -9,6 +9,8 @@ from golden_files import GOLDEN
 
 from elmo_hf import ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import verify
+from elmo_hf.conversion.hdf5 import open_weights
+from elmo_hf.conversion.verify import _Dump
 
 PLAIN = GOLDEN["plain"]
 
@@ -95,7 +97,7 @@ def test_what_does_not_fit_is_explained(converted, layers, tmp_path):
         verify(converted(PLAIN), path, [])
     with pytest.raises(ValueError, match="Invalid `batch_size`: 0"):
         verify(converted(PLAIN), path, PLAIN.sentences, batch_size=0)
-    with pytest.raises(ValueError, match="comes with a tokenizer"):
+    with pytest.raises(ValueError, match="needs a tokenizer"):
         verify(ElmoModel.from_pretrained(converted(PLAIN)), path, PLAIN.sentences)
 
 
@@ -103,3 +105,38 @@ def test_a_model_in_memory(converted, layers, tmp_path):
     path = dump(tmp_path / "dump.hdf5", {str(k): layer for k, layer in enumerate(layers)})
     model, tokenizer = ElmoModel.from_pretrained(converted(PLAIN)), ElmoTokenizer.from_pretrained(converted(PLAIN))
     assert verify(model, path, PLAIN.sentences, 3, stateless=True, tokenizer=tokenizer).largest <= 2.4e-6
+
+
+def test_damaged_dumps_are_explained_in_a_sentence(converted, layers, tmp_path):
+    def changed(change):
+        path = dump(tmp_path / "dump.hdf5", {"0": layers[0]})
+        with h5py.File(path, "a") as file:
+            change(file)
+        return path
+
+    def index(value):
+        return lambda file: file.create_dataset("sentence_to_index", data=value)
+
+    for change, message in (
+        (index('{"a'), "dump.hdf5: sentence_to_index is not JSON"),
+        (index("[1]"), "dump.hdf5: sentence_to_index is a list. Expected the names of the sentences"),
+        (index([1, 2]), "dump.hdf5: sentence_to_index cannot be read as text"),
+        (lambda file: file.create_dataset("1", data="text"), "dump.hdf5: 1 has the type object"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check(converted, changed(change))
+
+
+def test_a_flipped_bit_in_a_dump_is_a_sentence_with_the_file(converted, tmp_path):
+    config, random = ElmoModel.from_pretrained(converted(PLAIN)).config, np.random.default_rng(0)
+    path = dump(tmp_path / "dump.hdf5", {"0": np.ones((3, 2, 12), "f")}, index={"a b": "0"})
+    content = path.read_bytes()
+    for place in random.permutation(len(content))[:300]:
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << random.integers(8)
+        path.write_bytes(flipped)
+        try:
+            with open_weights(path) as weights:
+                _Dump(weights, [["a", "b"]], config).compare(0, np.ones((3, 2, 12), "f"))
+        except ValueError as error:
+            assert str(path) in str(error)

@@ -53,7 +53,7 @@ def test_names_of_folders_stay_in_their_places(name, small_model, tmp_path):
     card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
     (title,) = [line for line in card.splitlines() if line.startswith("# ") and "one vector" not in line]
     assert not set(title) & set('[]`<>"\\') and card.count("\n```") == 4
-    code = card.split("```python\n")[1].split("```")[0]
+    code = card.split("```python\n")[1].split("\n```")[0]
     (assignment,) = [line for line in code.splitlines() if line.startswith("name = ")]
     assert ast.literal_eval(assignment.removeprefix("name = ")) == str(tmp_path / name)
 
