@@ -1,4 +1,4 @@
-"""The command line, `elmo-hf VERB ...`: a file for each group of verbs, thin, one function for each verb."""
+"""The command line, `elmo-hf COMMAND ...`: a file for each group of commands, a thin function for each command."""
 
 import logging
 from typing import Annotated
@@ -14,7 +14,7 @@ from elmo_hf.cli.embed import embed
 from elmo_hf.cli.errors import run
 from elmo_hf.cli.evaluate import evaluate
 from elmo_hf.cli.finetune import finetune
-from elmo_hf.cli.help import prepare
+from elmo_hf.cli.help import prepare_help
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.page import page
 from elmo_hf.cli.pretrain import pretrain
@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool):
-    if wanted:
+def _print_version(requested: bool):
+    if requested:
         typer.echo(f"elmo-hf {__version__}")
         raise typer.Exit
 
@@ -38,24 +38,34 @@ def _version(wanted: bool):
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ):
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    # It prints its own messages, and would say each a second time through the handler above.
+    # It has its own handler; with the one above, each message would be printed twice.
     logging.getLogger("huggingface_hub").propagate = False
 
 
-for verb in (convert, export, perplexity, score, substitute, predict, pretrain, embed, finetune, annotate, evaluate):
-    app.command(no_args_is_help=True)(verb)
+for command in (
+    convert,
+    export,
+    perplexity,
+    score,
+    substitute,
+    predict,
+    pretrain,
+    embed,
+    finetune,
+    annotate,
+    evaluate,
+):
+    app.command(no_args_is_help=True)(command)
 app.command()(demo)
 app.command()(page)
 app.add_typer(analyse)
-
-
-prepare(app)
+prepare_help(app)
 
 
 def main():
-    """Runs the command line; what a person can mend is a sentence, not a traceback."""
+    """Runs the command line; errors that users can fix are one sentence, not a traceback."""
     run(app)

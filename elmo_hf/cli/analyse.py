@@ -1,6 +1,6 @@
 """`elmo-hf analyse ...`: what the layers of a model know, as tables, pictures and JSON."""
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +8,12 @@ import typer
 
 from elmo_hf.text.files import TEXT_FILES
 
-from .language_model import Device, Errors, Splitting
+from .language_model import Device
 from .models import AnyModel, LanguageModel
+from .text_input import ErrorHandling, Splitting, TextInput, Tokenized, check_sentences, choose_splitting
+
+# Sentences between two movements of a progress bar.
+SENTENCES_PER_STEP = 64
 
 analyse = typer.Typer(
     name="analyse",
@@ -47,6 +51,7 @@ def similarity(
     plot: Plot = None,
     json: Json = None,
     splitting: Splitting = None,
+    tokenized: Tokenized = False,
     device: Device = None,
 ):
     """How alike one word is in several sentences, layer by layer; or all words of two sentences.
@@ -61,7 +66,8 @@ def similarity(
             f"{len(sentences)} sentences without --word or --position; accepted are two, or a word to compare."
         )
     check_outputs(plot, json)
-    reader = _reader(model, splitting, device)
+    reader = _reader(model, choose_splitting(splitting, tokenized), device)
+    check_sentences(sentences, reader.embedder.tokenizer.splitting)
     if alone:
         show_result(sentence_similarity(reader, *sentences, layer), plot, json)
     else:
@@ -85,7 +91,8 @@ def surprise(
     plot: Plot = None,
     json: Json = None,
     splitting: Splitting = None,
-    errors: Errors = "strict",
+    tokenized: Tokenized = False,
+    errors: ErrorHandling = "strict",
     device: Device = None,
 ):
     """How expected each word is from what stands left of it, right of it, and on both sides, in bits.
@@ -95,16 +102,22 @@ def surprise(
     A terminal shows the sentence in colours first, the darker the more surprising. --plot draws one sentence. Words
     that the vocabulary does not have are counted as <UNK>.
     """
+    from tqdm import tqdm
+
     from elmo_hf import ElmoScorer, read_lines
-    from elmo_hf.analysis import word_surprisal
     from elmo_hf.analysis.surprisal import TextSurprisal
 
     if text and files:
         raise typer.BadParameter("Both FILES and --text were given; accepted is one of the two.")
     check_outputs(plot, json, html)
-    scorer = ElmoScorer.from_pretrained(model, splitting, device)
-    lines = text or read_lines(files or "-", errors, progress=not sys.stdout.isatty())
-    found = TextSurprisal(list(word_surprisal(scorer, lines)))
+    lines = list(text or read_lines(files or "-", errors))
+    if plot is not None and len(lines) > 1:
+        raise ValueError(f"Invalid `--plot`: the text has {len(lines):,} sentences. Expected one sentence.")
+    scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    sentences = TextInput(lines, ", ".join(files or ["-"]), lambda: scorer.tokenizer.splitting)
+    found = TextSurprisal(
+        list(tqdm(_surprisal_in_steps(scorer, list(sentences)), "", len(lines), unit=" sentences", disable=None))
+    )
     if html is not None:
         html.write_text(found.to_html(), encoding="utf-8", errors="xmlcharrefreplace")
     show_result(found, plot, json)
@@ -121,7 +134,8 @@ def index(
     limit: Annotated[int, typer.Option(min=1, help="Stop after so many words.")] = 1_000_000,
     num_words: Annotated[int, typer.Option(min=1, help="Frequent words that are kept without context too.")] = 50_000,
     splitting: Splitting = None,
-    errors: Errors = "strict",
+    tokenized: Tokenized = False,
+    errors: ErrorHandling = "strict",
     device: Device = None,
 ):
     """Read a corpus once, for `elmo-hf analyse neighbours`: its words' vectors in files that are mapped into memory.
@@ -135,9 +149,9 @@ def index(
     from elmo_hf import read_lines
     from elmo_hf.analysis import NeighbourIndex
 
-    reader = _reader(model, splitting, device)
+    reader = _reader(model, choose_splitting(splitting, tokenized), device)
     with tqdm(total=limit, unit=" words", unit_scale=True, disable=None) as bar:
-        lines = read_lines(files, errors)
+        lines = TextInput(read_lines(files, errors), ", ".join(files), lambda: reader.embedder.tokenizer.splitting)
         made = NeighbourIndex.build(
             output_dir, reader, lines, layer, limit, num_words, lambda done: bar.update(done - bar.n)
         )
@@ -159,6 +173,7 @@ def neighbours(
     plot: Plot = None,
     json: Json = None,
     splitting: Splitting = None,
+    tokenized: Tokenized = False,
     device: Device = None,
 ):
     """The nearest words of a corpus, in their sentences, beside the nearest words without context.
@@ -170,7 +185,8 @@ def neighbours(
 
     check_outputs(plot, json)
     opened = NeighbourIndex(index)
-    reader = _reader(model, splitting, device)
+    reader = _reader(model, choose_splitting(splitting, tokenized), device)
+    check_sentences([sentence], reader.embedder.tokenizer.splitting)
     show_result(find(opened, reader, sentence, word, position, k, other_words), plot, json)
 
 
@@ -307,6 +323,14 @@ def efficiency(
         say,
     )
     show_result(found, plot, json)
+
+
+def _surprisal_in_steps(scorer: Any, sentences: list[str]) -> Iterator[Any]:
+    """The surprisal of each sentence, computed for a few at a time so that a progress bar moves."""
+    from elmo_hf.analysis import word_surprisal
+
+    for start in range(0, len(sentences), SENTENCES_PER_STEP):
+        yield from word_surprisal(scorer, sentences[start : start + SENTENCES_PER_STEP])
 
 
 def _stem(path: Path) -> str:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
-from elmo_hf.cli.language_model import Device, Errors
+from elmo_hf.cli.language_model import Device
+from elmo_hf.cli.text_input import ErrorHandling
 from elmo_hf.text.files import PACKED, plural
 
 INPUT, WORK = "What to read", "How to work"
@@ -54,7 +55,7 @@ def annotate(
         bool, typer.Option("--dataset", help="INPUT is the name or the folder of a dataset.", rich_help_panel=INPUT)
     ] = False,
     split: Annotated[str, typer.Option(help="The dataset's split.", rich_help_panel=INPUT)] = "train",
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
     batch_tokens: Annotated[
         int, typer.Option(min=1, help="Tokens that are read at one time.", rich_help_panel=WORK)
     ] = 8192,

@@ -8,8 +8,9 @@ import typer
 from elmo_hf.text.files import PACKED
 
 from .analyse import Json, Plot, analyse, check_outputs, show_result
-from .language_model import Device, Errors, Splitting, Tokenized
+from .language_model import Device
 from .models import AnyModel
+from .text_input import ErrorHandling, Splitting, TextInput, Tokenized
 
 if TYPE_CHECKING:
     from elmo_hf.analysis import LayerReader
@@ -60,7 +61,7 @@ def change(
     column: Column = None,
     tokenized: Tokenized = False,
     splitting: Splitting = None,
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
     device: Device = None,
 ):
     """Measure how much the use of words differs between two corpora, or along several.
@@ -85,7 +86,8 @@ def change(
     check_sources(sources)
     reader, scorer = _reader_and_scorer(model, splitting, device)
     names = _corpus_names(corpora)
-    result = compare(reader, *sources, words=targets, names=names, scorer=scorer, options=options, progress=True)
+    inputs = [_checked(source, reader) for source in sources]
+    result = compare(reader, *inputs, words=targets, names=names, scorer=scorer, options=options, progress=True)
     if tsv is not None:
         tsv.write_text(result.to_tsv(), encoding="utf-8", errors="backslashreplace")
     if html is not None:
@@ -108,7 +110,7 @@ def induce(
     column: Column = None,
     tokenized: Tokenized = False,
     splitting: Splitting = None,
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
     device: Device = None,
 ):
     """Induce the senses of words: clusters of their uses in a corpus, with typical sentences and substitutes.
@@ -128,7 +130,7 @@ def induce(
     source = _source(corpus, tokenized, column, errors)
     reader, scorer = _reader_and_scorer(model, splitting, device)
     result = cluster(
-        *(reader, source, targets, scorer, _layer(layer), uses, min_uses, max_clusters),
+        *(reader, _checked(source, reader), targets, scorer, _layer(layer), uses, min_uses, max_clusters),
         seed=seed,
         progress=True,
     )
@@ -143,6 +145,11 @@ def _source(corpus: str, tokenized: bool, column: str | None, errors: str) -> "S
     from elmo_hf import SentenceSource
 
     return SentenceSource(corpus, tokenized, column, errors=errors)
+
+
+def _checked(source: "SentenceSource", reader: "LayerReader") -> TextInput:
+    """The corpus, with a note if it looks tokenised, and an error if it is empty."""
+    return TextInput(source, source.input, lambda: reader.embedder.tokenizer.splitting)
 
 
 def _corpus_names(corpora: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from elmo_hf.cli.models import find
+from elmo_hf.cli.models import find_model_argument
 
 
 def demo(
@@ -15,7 +15,7 @@ def demo(
         typer.Argument(
             metavar="MODEL",
             help="A language model of English: a folder, a repository of the Hub, or english (in the package).",
-            callback=find,
+            callback=find_model_argument,
         ),
     ] = "english",
     plot: Annotated[

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
-from elmo_hf.cli.language_model import Device, Errors, Splitting
+from elmo_hf.cli.language_model import Device
 from elmo_hf.cli.models import AnyModel
+from elmo_hf.cli.text_input import ErrorHandling, Splitting, TextInput
 from elmo_hf.text.files import PACKED, plural
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def embed(
             "input; with --dataset a dataset's name."
         ),
     ],
-    output: Annotated[Path, typer.Argument(help="A folder for the store, or an .hdf5 file for the HDF5 layouts.")],
+    output: Annotated[
+        Path, typer.Argument(help="A folder for the store, or an .hdf5 or .h5 file for the HDF5 layouts.")
+    ],
     tokenized: Annotated[
         bool, typer.Option("--tokenized", help="Words stand between spaces.", rich_help_panel=INPUT)
     ] = False,
@@ -47,7 +50,7 @@ def embed(
         ),
     ] = False,
     split: Annotated[str, typer.Option(help="The dataset's split.", rich_help_panel=INPUT)] = "train",
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
     layers: Annotated[
         str,
         typer.Option(help="mix, average, top, all, a number, or numbers as 0,2.", rich_help_panel=VECTORS),
@@ -66,7 +69,7 @@ def embed(
         str | None,
         typer.Option(
             help="safetensors, parquet, bilm-hdf5 or allennlp-hdf5.",
-            show_default="safetensors, or bilm-hdf5 for an .hdf5 file",
+            show_default="safetensors, or bilm-hdf5 for an .hdf5 or .h5 file",
             rich_help_panel=VECTORS,
         ),
     ] = None,
@@ -106,6 +109,10 @@ def embed(
     address: Annotated[
         str | None, typer.Option(help="With --ray: that of a cluster, or auto.", rich_help_panel=WORK)
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Read the whole store, and write damaged parts again.", rich_help_panel=WORK),
+    ] = False,
     revision: Annotated[str | None, typer.Option(help="Of the model's repository.", rich_help_panel=INPUT)] = None,
     device: Device = None,
 ):
@@ -116,10 +123,17 @@ def embed(
     The same command goes on after kill -9, Ctrl-C or a full disk. Line n is sentence n, blank lines too. open_store
     of elmo_hf reads it back: one sentence, some, or all.
     """
+    from elmo_hf import ElmoTokenizer
     from elmo_hf.embedding import SentenceSource, embed_corpus
     from elmo_hf.embedding.corpus_embedder import explain_full_disk
 
-    source = SentenceSource(input, tokenized, column, dataset, split, errors)
+    arguments = {} if revision is None else {"revision": revision}
+    source = TextInput(
+        SentenceSource(input, tokenized, column, dataset, split, errors),
+        input,
+        lambda: splitting or ElmoTokenizer.from_pretrained(model, **arguments).splitting,
+    )
+    source.check_not_empty()
     progress = Progress()
     start = time.perf_counter()
     try:
@@ -127,7 +141,7 @@ def embed(
             model,
             source,
             output,
-            format=format or ("bilm-hdf5" if output.suffix in (".hdf5", ".h5") else "safetensors"),
+            format=format,
             layers=_layers(layers),
             pooling=pooling,
             dtype=dtype,
@@ -143,8 +157,9 @@ def embed(
             shard=None if shard is None else parse_shard(shard),
             ray=ray_address(ray, address),
             device=device,
+            verify=verify,
             progress=progress,
-            **({} if revision is None else {"revision": revision}),
+            **arguments,
         )
     except KeyboardInterrupt:
         progress.close()
@@ -162,11 +177,12 @@ def _report(summary: "RunSummary", output: Path, seconds: float):
     if summary.written:
         speeds = f"{summary.sentences / seconds:,.0f} sentences/s, {summary.words / seconds:,.0f} words/s"
         rate = f" in {seconds:,.1f} s ({speeds})"
-    before = f", {summary.existing:,} there before" if summary.existing else ""
+    existing = f", {summary.existing:,} there before" if summary.existing else ""
+    damaged = f", of which {summary.damaged:,} had been damaged" if summary.damaged else ""
     typer.echo(f"{plural(summary.sentences, 'sentence')}, {plural(summary.words, 'word')}{rate}")
-    typer.echo(f"{output}: {summary.written:,} of {plural(summary.parts, 'part')} made{before}")
+    typer.echo(f"{output}: {summary.written:,} of {plural(summary.parts, 'part')} made{damaged}{existing}")
     if not summary.finished:
-        typer.echo("The store is not finished: other shards have parts to make.")
+        typer.echo("The store is not finished: other processes or machines have to write the other parts.")
 
 
 def _layers(text: str) -> str | int | list[int]:

@@ -1,4 +1,4 @@
-"""What a person can mend, said in a sentence and not in a traceback."""
+"""Errors that users can fix, as one sentence instead of a traceback."""
 
 import io
 import os
@@ -7,32 +7,47 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import typer
-from huggingface_hub.errors import StrictDataclassError
 
-MENDABLE = (ValueError, OSError, ImportError, MemoryError, StrictDataclassError)
+EXPECTED = (ValueError, OSError, ImportError, MemoryError)
+# Of huggingface_hub, which takes a tenth of a second to import: known by its name.
+EXPECTED_NAMES = ("StrictDataclassError",)
 
 
 def run(app: Callable[[], None]) -> NoReturn | None:
-    """Runs the command line; ends with exit code 1 and one message on the errors that a person can mend."""
+    """Runs the command line; an error that users can fix ends it with exit code 1 and one sentence."""
     _make_writable()
     try:
         app()
     except BrokenPipeError:
-        # Who reads the output has seen enough, as `head` does; Python would complain once more at its end.
+        # The reader has closed the pipe, as `head` does; Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except MENDABLE as error:
+    except Exception as error:
+        if not is_expected(error):
+            raise
         typer.echo(f"Error: {sentence(error)}", err=True)
         raise SystemExit(1) from None
 
 
-def _make_writable():
-    """Lets nothing fail, or reach another file, for what the three standard streams are.
+def is_expected(error: Exception) -> bool:
+    """Whether users can fix an error, so that its message is enough.
 
-    What an encoding cannot say (bytes of an argument, or any word where it is not UTF-8) is shown by its number.
+    Example:
+
+    ```python
+    >>> from elmo_hf.cli.errors import is_expected
+    >>> is_expected(ValueError("Invalid `layers`: 7.")), is_expected(KeyError("layers"))
+    (True, False)
+
+    ```
     """
+    return isinstance(error, EXPECTED) or any(base.__name__ in EXPECTED_NAMES for base in type(error).__mro__)
+
+
+def _make_writable():
+    """Replaces closed standard streams by the null device, and escapes characters that the encoding cannot express."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever called
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -40,7 +55,7 @@ def _make_writable():
 
 
 def sentence(error: BaseException) -> str:
-    """The message of an error, with the file's name in front where the system names only a number.
+    """The message of an error; that of an error of the system begins with the file's name.
 
     Example:
 

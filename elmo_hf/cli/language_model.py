@@ -7,16 +7,19 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.models import LanguageModel
+from elmo_hf.cli.text_input import (
+    ErrorHandling,
+    Splitting,
+    TextInput,
+    Tokenized,
+    check_sentences,
+    choose_splitting,
+)
 from elmo_hf.text.files import TEXT_FILES
-from elmo_hf.text.splitting import SPLITTING_NAMES
 
-Splitting = Annotated[
-    str | None,
-    typer.Option(help=f"How text becomes words: {', '.join(SPLITTING_NAMES)}. Not given: as saved with the model."),
+Device = Annotated[
+    str | None, typer.Option(help="Where the model runs, e.g. cuda or cpu.", show_default="a GPU if available")
 ]
-Tokenized = Annotated[bool, typer.Option("--tokenized", help="Words stand between spaces, and are not split further.")]
-Device = Annotated[str | None, typer.Option(help="As cuda or cpu. Not given: a GPU if there is one.")]
-Errors = Annotated[str, typer.Option(help="What to do with text that is not UTF-8: strict, replace or ignore.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many words.")]
 Specials = Annotated[bool, typer.Option("--specials", help="Let <S>, </S> and <UNK> be proposed too.")]
 
@@ -41,7 +44,7 @@ def perplexity(
     ] = None,
     splitting: Splitting = None,
     tokenized: Tokenized = False,
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
     device: Device = None,
 ):
     """Measure how well a language model knows a text, with its full softmax.
@@ -57,8 +60,8 @@ def perplexity(
     from elmo_hf import ElmoScorer, read_lines
     from elmo_hf import perplexity as measure
 
-    loaded = ElmoScorer.from_pretrained(model, _how_to_split(splitting, tokenized), device)
-    lines = read_lines(files, errors, progress=True)
+    loaded = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    lines = TextInput(read_lines(files, errors, progress=True), _join(files), lambda: loaded.tokenizer.splitting)
     result = measure(loaded.model, loaded.tokenizer, lines, streams, window, batch_size)
     typer.echo(result)
 
@@ -73,7 +76,7 @@ def score(
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences that are read at one time.")] = 32,
     splitting: Splitting = None,
     tokenized: Tokenized = False,
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
     device: Device = None,
 ):
     """Print the log probability of sentences, or of each of their words.
@@ -86,12 +89,12 @@ def score(
     """
     from elmo_hf import ElmoScorer, read_lines
 
-    scorer = ElmoScorer.from_pretrained(model, _how_to_split(splitting, tokenized), device, batch_size)
+    scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device, batch_size)
     directions = ("forward", "backward", "both") if scorer.model.config.bidirectional else ("forward",)
-    # A bar between the lines of a table would help nobody.
+    # On a terminal a progress bar would appear between the lines of the table.
     lines = read_lines(files or "-", errors, progress=not sys.stdout.isatty())
-    scores = scorer.score_stream(lines)
-    first = list(islice(scores, 1))  # what cannot be read is said before the table begins
+    scores = scorer.score_stream(TextInput(lines, _join(files or "-"), lambda: scorer.tokenizer.splitting))
+    first = list(islice(scores, 1))  # an error in the text comes before the table
     _print_row("sentence", *directions, "word" if words else "words")
     for number, found in enumerate(chain(first, scores), 1):
         each = [getattr(found, name) for name in directions]
@@ -109,6 +112,7 @@ def substitute(
     k: K = 10,
     specials: Specials = False,
     splitting: Splitting = None,
+    tokenized: Tokenized = False,
     device: Device = None,
 ):
     """Print the words that fit best in the place of one word of a sentence.
@@ -120,7 +124,8 @@ def substitute(
     """
     from elmo_hf import ElmoScorer
 
-    scorer = ElmoScorer.from_pretrained(model, splitting, device)
+    scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    check_sentences([sentence], scorer.tokenizer.splitting)
     found = scorer.substitutes(sentence, position, k, specials)
     _print_row("score", "forward", "backward", "word")
     for word, *scores in found:
@@ -134,6 +139,7 @@ def predict(
     k: K = 10,
     specials: Specials = False,
     splitting: Splitting = None,
+    tokenized: Tokenized = False,
     device: Device = None,
 ):
     """Print the likeliest next words after a text, or with --before the likeliest words before it.
@@ -142,17 +148,17 @@ def predict(
     """
     from elmo_hf import ElmoScorer
 
-    scorer = ElmoScorer.from_pretrained(model, splitting, device)
+    scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    check_sentences([text], scorer.tokenizer.splitting)
     found = (scorer.previous_words if before else scorer.next_words)(text, k, specials)
     _print_row("score", "word")
     for one in found:
         _print_row(one.score, one.word)
 
 
-def _how_to_split(splitting: str | None, tokenized: bool) -> str | None:
-    if tokenized and splitting is not None:
-        raise ValueError("--tokenized text is not split: --splitting cannot be given with it.")
-    return "whitespace" if tokenized else splitting
+def _join(files: list[str] | str) -> str:
+    """The names of files as an error says them."""
+    return files if isinstance(files, str) else ", ".join(files)
 
 
 def _print_row(*cells: str | int | float):

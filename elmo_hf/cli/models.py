@@ -1,26 +1,34 @@
-"""Which model a verb is given: a folder, a repository of the Hub, or `english`, which comes with the package."""
+"""Arguments that name a model: a folder, a repository of the Hub, or a bundled model such as `english`."""
 
+import os
 from typing import Annotated
 
 import typer
 
 
-def find(name: str | None) -> str | None:
-    """For options and arguments that name a model: the callback that every one of them has."""
+def find_model_argument(name: str | None) -> str | None:
+    """The callback of every option and argument that names a model: resolves names of bundled models."""
     if name is None:
         return None
-    from elmo_hf.bundled import find_model
+    from elmo_hf.hub.model_names import find_model
 
-    found, remark = find_model(name)
+    if os.path.isfile(name):
+        raise typer.BadParameter(
+            f"{name} is a file. Expected a model: a folder, a repository on the Hub, or english. "
+            "MODEL comes before the files that are read."
+        )
+    folder, remark = find_model(name)
     if remark:
         typer.echo(f"Note: {remark}", err=True)
-    return found
+    return folder
 
 
 AnyModel = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A folder, a repository of the Hub, or english (in the package).", callback=find
+        metavar="MODEL",
+        help="A folder, a repository of the Hub, or english (in the package).",
+        callback=find_model_argument,
     ),
 ]
 LanguageModel = Annotated[
@@ -28,6 +36,8 @@ LanguageModel = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A folder, a repository of the Hub, or english (in the package), with a softmax over words.",
-        callback=find,
+        callback=find_model_argument,
     ),
 ]
+
+__all__ = ["AnyModel", "LanguageModel", "find_model_argument"]

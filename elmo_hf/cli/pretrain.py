@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from elmo_hf.cli.models import find
+from elmo_hf.cli.models import find_model_argument
 from elmo_hf.pretraining.memory import keep_freed_memory
 from elmo_hf.pretraining.settings import Settings, has_default
 
@@ -67,7 +67,7 @@ def _parameters() -> list[inspect.Parameter]:
         elif "shown" in about:
             more["show_default"] = about["shown"]
         if one.name == "start":
-            more["callback"] = find
+            more["callback"] = find_model_argument
         if one.name == "output_dir":
             kind = Path
         if one.name == "files":

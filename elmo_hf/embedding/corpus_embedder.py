@@ -23,11 +23,12 @@ from .shard_writer import (
     remove_states,
 )
 from .sharded_run import ShardedRun
-from .store import FORMATS, SETTINGS, begin_store, read_settings
+from .store import FORMATS, begin_store, read_settings, settings_path
 
 FORMAT_VERSION = 1
 # One file of HDF5, written from finished shards.
 LAYOUTS = ("bilm-hdf5", "allennlp-hdf5")
+HDF5_SUFFIXES = (".hdf5", ".h5")
 NUMPY_DTYPES = ("float32", "float16")
 
 
@@ -35,7 +36,7 @@ def embed_corpus(
     model: str | os.PathLike | ElmoEmbedder,
     sentences: Iterable[Sentence],
     output: str | os.PathLike,
-    format: str = "safetensors",
+    format: str | None = None,
     layers: str | int | Sequence[int] = "mix",
     pooling: str | None = None,
     dtype: str = "float32",
@@ -52,6 +53,7 @@ def embed_corpus(
     ray: bool | str = False,
     device: str | None = None,
     progress: Callable[[RunSummary], Any] | None = None,
+    verify: bool = False,
     **arguments: Any,
 ) -> RunSummary:
     """Writes the vectors of sentences into a store, or goes on with it.
@@ -62,9 +64,10 @@ def embed_corpus(
     Args:
         model: a folder, a repository of the Hub, or an ElmoEmbedder.
         sentences: strings or lists of words.
-        output: the folder of the store; for a layout of HDF5 the file.
+        output: the folder of the store; for an HDF5 layout the file.
         format: `"safetensors"` or `"parquet"`; or `"bilm-hdf5"` or `"allennlp-hdf5"`, one file as those programs
-            write it, which is made at the end from shards in a folder beside it.
+            write it, which is made at the end from shards in a folder beside it. Default: `"bilm-hdf5"` if `output`
+            ends in .hdf5 or .h5, else `"safetensors"`.
         layers, pooling, dtype, boundaries, batch_tokens, batch_size, stateful: as ElmoEmbedder.encode takes them.
         splitting: how strings become words. Default: as saved with the model.
         part_sentences, part_characters: the size of a shard. The first shards hold a quarter, a half and three
@@ -76,6 +79,8 @@ def embed_corpus(
         ray: write the shards as tasks on Ray; `True` for this machine, or a cluster's address.
         device: as `"cuda"`; not given, a GPU if there is one.
         progress: called with the summary before the first shard and after each.
+        verify: read the shards that are there completely, and write damaged ones again. By default only their headers
+            and sizes are checked.
         arguments: what any `from_pretrained` takes, as `revision`.
 
     Example:
@@ -91,7 +96,11 @@ def embed_corpus(
 
     ```
     """
+    output = Path(output)
+    format = _choose_format(format, output)
     layout = None if format in FORMATS else format
+    if verify and layout is not None:
+        raise ValueError(f"Invalid `verify`: True with `format` {format!r}. Files in HDF5 layouts have no checksums.")
     _check(format, dtype, stateful, batch_tokens, batch_size, part_sentences, part_characters, processes, shard, ray)
     embedder = model if isinstance(model, ElmoEmbedder) else None
     if embedder is None:
@@ -101,7 +110,6 @@ def embed_corpus(
     config = embedder.model.config
     spec = OutputSpec.from_arguments(config, layers, pooling, boundaries, dtype)
     together = (batch_size or 1) if stateful else 1
-    output = Path(output)
     folder = output if layout is None else output.with_name(f"{output.name}.parts")
     settings = {
         "elmo_hf_store": FORMAT_VERSION,
@@ -139,18 +147,37 @@ def embed_corpus(
     # Whoever else makes shards may stand in another folder.
     name = os.path.abspath(settings["model"]) if os.path.exists(settings["model"] or "") else settings["model"]
     writer_spec = WriterSpec(str(name), device, arguments, os.path.abspath(folder), settings)
-    run = ShardedRun(Path(folder), settings, FORMATS[settings["format"]], shard)
+    run = ShardedRun(Path(folder), settings, FORMATS[settings["format"]], shard, verify)
     if processes is None:
         processes = 1 if stateful or embedder.model.device.type != "cpu" else min(num_processors(), MAX_PROCESSES)
-    with _without_word_cache(embedder) if model is embedder else nullcontext():
-        summary = run.write(sentences, cut, ShardWriter(embedder, writer_spec), writer_spec, processes, ray, progress)
+    writer = ShardWriter(embedder, writer_spec)
+    try:
+        with _without_word_cache(embedder) if model is embedder else nullcontext():
+            summary = run.write(sentences, cut, writer, writer_spec, processes, ray, progress)
+        if summary.finished and layout is not None:
+            from .hdf5_layouts import write_file
+
+            write_file(folder, output)
+    except (OSError, ValueError):
+        if layout is None or folder.exists() or not output.exists():
+            raise
+        raise ValueError(
+            f"{output} was finished by another process, which has removed the shards in {folder}."
+        ) from None
     if summary.finished and stateful:
         remove_states(folder)
-    if summary.finished and layout is not None:
-        from .hdf5_layouts import write_file
-
-        write_file(folder, output)
     return summary
+
+
+def _choose_format(format: str | None, output: Path) -> str:
+    """The format, by default that of the output's name; a folder that is called a file is refused."""
+    is_file = output.suffix.lower() in HDF5_SUFFIXES
+    if format is None:
+        return LAYOUTS[0] if is_file else next(iter(FORMATS))
+    if is_file and format in FORMATS:
+        expected = f"a name without {output.suffix} for a folder of shards, or one of the formats {', '.join(LAYOUTS)}"
+        raise ValueError(f"Invalid `output`: {output} with `format` {format!r}. Expected {expected}.")
+    return format
 
 
 def _check(
@@ -205,7 +232,7 @@ def _without_word_cache(embedder: ElmoEmbedder) -> Iterator[None]:
 
 def threads_of(folder: Path) -> int | None:
     """The number of threads that a store was begun with."""
-    return read_settings(folder)["threads"] if (folder / SETTINGS).exists() else None
+    return read_settings(folder)["threads"] if settings_path(folder).exists() else None
 
 
 def explain_full_disk(error: OSError, folder: Path) -> OSError:

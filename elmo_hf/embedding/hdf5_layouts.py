@@ -1,8 +1,7 @@
 """The originals' HDF5 files: a dataset for each sentence under its number, (layers, words, size).
 
 bilm-tf's dump has nothing else; AllenNLP's has `sentence_to_index` too, one string of JSON: text -> number. Here the
-root carries one attribute more, which programs that walk over the datasets do not see: what store.json says of a
-folder.
+root has one more attribute, the settings of the store; programs that walk over the datasets do not see it.
 """
 
 import hashlib

@@ -23,8 +23,8 @@ def write(path: Path, shard: Shard):
     first, texts = shard.notes["first"], shard.texts
     columns = {
         "sentence": pa.array(range(first, first + len(shard.words)), pa.int64()),
-        "text": pa.array(_clean(texts if texts is not None else [" ".join(words) for words in shard.words])),
-        "words": pa.array([_clean(words) for words in shard.words], pa.list_(pa.string())),
+        "text": pa.array(texts if texts is not None else [" ".join(words) for words in shard.words]),
+        "words": pa.array(shard.words, pa.list_(pa.string())),
         "vectors": _vectors_column(shard),
     }
     table = pa.table(columns).replace_schema_metadata({NOTES: notes_text(shard.notes)})
@@ -68,11 +68,6 @@ def _vectors_column(shard: Shard) -> Any:
     if several:
         column = pa.FixedSizeListArray.from_arrays(column, shard.vectors[0].shape[0])
     return column
-
-
-def _clean(strings: list[str]) -> list[str]:
-    """Lone surrogates are no Unicode to Arrow."""
-    return [string.encode("utf-8", "replace").decode("utf-8") for string in strings]
 
 
 class Reader:

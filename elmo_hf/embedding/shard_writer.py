@@ -3,15 +3,19 @@
 import hashlib
 import json
 import os
+import zlib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
 from elmo_hf.atomic_files import write_atomically
+from elmo_hf.model.splitting_elmo import replace_surrogates
 from elmo_hf.vector_settings import vector_settings
 
 from .embedder import ElmoEmbedder
@@ -67,9 +71,7 @@ class ShardWriter:
                 vectors = self._go_on(words, chunk.number)
             else:
                 vectors = self.embedder.read(words, self.spec, settings["batch_tokens"], settings["batch_size"])
-        texts = None
-        if any(isinstance(sentence, str) for sentence in chunk.sentences):
-            texts = [one if isinstance(one, str) else " ".join(one) for one in chunk.sentences]
+        stored_words, texts = stored_strings(chunk, words)
         count = sum(map(len, words))
         notes = {
             "part": chunk.number,
@@ -82,13 +84,36 @@ class ShardWriter:
             "several": self.spec.several,
             "pooled": self.spec.pooling is not None,
             "size": settings["size"],
+            "checksum": content_checksum(stored_words, texts, (x.float().numpy() for x in vectors)),
         }
-        shard = Shard(notes, words, texts, vectors)
-        path = self.folder / shard_name(chunk.number, self.format.ending)
+        shard = Shard(notes, stored_words, texts, vectors)
+        path = self._path(chunk)
         write_atomically(path, lambda temporary: self.format.write(temporary, shard))
         if settings["stateful"] and chunk.number:
             self._state_file(chunk.number - 1).unlink(missing_ok=True)
         return WrittenShard(chunk.number, len(words), count)
+
+    def is_intact(self, chunk: Chunk) -> bool:
+        """Whether the shard of a chunk can be read completely and has the words and texts of the chunk.
+
+        A shard of other sentences is intact: it must not be overwritten.
+        """
+        count = len(chunk.sentences)
+        try:
+            reader = self.format.read(self._path(chunk))
+            if reader.notes["digest"] != chunk.digest():
+                return True
+            words, texts = stored_strings(chunk, self.embedder.words(chunk.sentences))
+            checksum = content_checksum(words, texts, (x.astype(np.float32) for x in reader.vectors(0, count)))
+            texts = texts if texts is not None else [" ".join(sentence) for sentence in words]
+            # Shards of former versions have checksums of pages or sentences only, which their readers check.
+            is_right = reader.notes.get("checksum", checksum) == checksum
+            return is_right and reader.words(0, count) == words and reader.texts(0, count) == texts
+        except Exception:  # a flipped bit can lead to any error
+            return False
+
+    def _path(self, chunk: Chunk) -> Path:
+        return self.folder / shard_name(chunk.number, self.format.ending)
 
     # -- the state of --stateful, saved before the shard that it is the end of
 
@@ -106,7 +131,10 @@ class ShardWriter:
     def _load_states(self, number: int) -> Any:
         path = self._state_file(number)
         if not path.exists():
-            raise ValueError(f"{path} is missing: the state after part {number}, from which the next one goes on.")
+            raise ValueError(
+                f"{path} is missing: the state after shard {number}, which the next shard needs. A store with "
+                "stateful=True is computed from its beginning: remove it and repeat the command."
+            )
         layers = range(self.embedder.model.config.num_hidden_layers)
         try:
             with safe_open(path, framework="pt", device=str(self.embedder.model.device)) as file:
@@ -121,6 +149,30 @@ def remove_states(folder: Path):
     """Removes the states, which a finished store does not need."""
     for path in folder.glob(".state-*.safetensors*"):
         path.unlink(missing_ok=True)
+
+
+def stored_strings(chunk: Chunk, words: list[list[str]]) -> tuple[list[list[str]], list[str] | None]:
+    """The words and texts of a chunk as shards store them: a lone surrogate, which is not Unicode, is U+FFFD.
+
+    Texts are None if all sentences of the chunk are lists of words.
+    """
+    texts = None
+    if any(isinstance(sentence, str) for sentence in chunk.sentences):
+        texts = [sentence if isinstance(sentence, str) else " ".join(sentence) for sentence in chunk.sentences]
+    try:
+        "".join(text if isinstance(text, str) else "".join(text) for text in chunk.sentences).encode()
+    except UnicodeEncodeError:
+        words = [[replace_surrogates(word) for word in sentence] for sentence in words]
+        texts = None if texts is None else [replace_surrogates(text) for text in texts]
+    return words, texts
+
+
+def content_checksum(words: list[list[str]], texts: list[str] | None, vectors: Iterable[np.ndarray]) -> int:
+    """A checksum of all that a shard holds; `vectors` are the arrays (layers, rows, size) of its sentences."""
+    checksum = zlib.crc32(json.dumps([words, texts]).encode())
+    for array in vectors:
+        checksum = zlib.crc32(np.ascontiguousarray(array), checksum)
+    return checksum
 
 
 class use_threads:

@@ -33,6 +33,9 @@ class Writer(Protocol):
 
     def write(self, chunk: Chunk) -> WrittenShard: ...
 
+    def is_intact(self, chunk: Chunk) -> bool:
+        """Whether the shard of a chunk can be read completely and has the content of the chunk."""
+
 
 class WriterLoader(Protocol):
     """What another process needs to write shards; it is pickled.
@@ -59,6 +62,8 @@ class ShardedRun:
         settings: of the store, as `begin_store` returns them.
         format: of the shards.
         shard: (k, n): write only every n-th shard, from the k-th on; None for all.
+        verify: read the shards that are there completely, and write damaged ones again. By default only their headers
+            and sizes are checked.
         summary: what the run has done so far.
     """
 
@@ -66,6 +71,7 @@ class ShardedRun:
     settings: dict[str, Any]
     format: ShardFormat
     shard: tuple[int, int] | None = None
+    verify: bool = False
     summary: RunSummary = field(default_factory=RunSummary)
 
     def write(
@@ -78,7 +84,7 @@ class ShardedRun:
         ray: bool | str = False,
         progress: Callable[[RunSummary], Any] | None = None,
     ) -> RunSummary:
-        """Writes the missing shards, and the totals into store.json if none is missing then.
+        """Writes the missing shards, and the totals into the settings if none is missing then.
 
         Args:
             sentences: the input, which is counted first if it can be read twice.
@@ -94,7 +100,7 @@ class ShardedRun:
             if isinstance(sentences, (list, tuple)) or getattr(sentences, "repeats", False):
                 summary.expected = self._count_sentences(cut())
             progress(summary)
-        for made in _write_shards(writer, loader, self._missing_chunks(cut()), processes, ray):
+        for made in _write_shards(writer, loader, self._missing_chunks(cut(), writer), processes, ray):
             summary.written += 1
             summary.sentences += made.sentences
             summary.words += made.words
@@ -113,7 +119,7 @@ class ShardedRun:
             len(chunk.sentences) for chunk in chunks if chunk.number not in finished and self._is_own(chunk.number)
         )
 
-    def _missing_chunks(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    def _missing_chunks(self, chunks: Iterator[Chunk], writer: Writer) -> Iterator[Chunk]:
         """The chunks whose shards this run has to write; the shards that are there are checked."""
         folder, summary = self.folder, self.summary
         finished = finished_shards(folder, self.format)
@@ -126,6 +132,10 @@ class ShardedRun:
                 yield chunk
                 continue
             path = folder / shard_name(chunk.number, self.format.ending)
+            if self.verify and not writer.is_intact(chunk):
+                summary.damaged += 1
+                yield chunk
+                continue
             notes = self.format.read(path).notes
             check_notes(notes, path, chunk.number, self.settings)
             if notes["digest"] != chunk.digest():
@@ -143,7 +153,7 @@ class ShardedRun:
             )
 
     def _finish(self) -> bool:
-        """Writes the totals into store.json if no shard is missing."""
+        """Writes the totals into the settings if no shard is missing."""
         folder, summary = self.folder, self.summary
         if len(finished_shards(folder, self.format)) != summary.parts:
             return False

@@ -11,8 +11,8 @@ import torch
 
 # The one key of a shard's own notes.
 NOTES = "elmo_hf_part"
-# What helps where a shard is not what it should be.
-REMEDY = "Remove the file, and the command that made the store makes it again."
+# What to do about a damaged shard.
+REMEDY = "Repeat the command with --verify (in Python, `verify=True`): damaged shards are written again."
 
 
 @dataclass(frozen=True)

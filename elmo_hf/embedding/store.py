@@ -1,4 +1,4 @@
-"""Stores of vectors: a folder of shards and a store.json that says what they are; or one finished HDF5 file."""
+"""Stores of vectors: a folder of shards and a _store.json that describes them; or one finished HDF5 file."""
 
 import bisect
 import json
@@ -16,11 +16,13 @@ from elmo_hf.atomic_files import write_text_atomically
 from .output_spec import OutputSpec
 from .parquet_shards import PARQUET
 from .safetensors_shards import SAFETENSORS
-from .shards import REMEDY, BrokenShard, ShardFormat, ShardReader, shard_name, starts_of
+from .shards import BrokenShard, ShardFormat, ShardReader, shard_name, starts_of
 
-SETTINGS = "store.json"
+# Readers of Parquet folders (pandas, pyarrow, datasets) skip names that begin with an underscore.
+SETTINGS = "_store.json"
+FORMER_SETTINGS = "store.json"
 FORMATS = {one.name: one for one in (SAFETENSORS, PARQUET)}
-# What store.json says once all shards are there.
+# What the settings say once all shards are there.
 TOTALS = ("sentences", "words", "parts")
 # Names by which a model was called may differ between machines; its weights may not.
 NOT_COMPARED = ("model", "revision", *TOTALS)
@@ -153,32 +155,50 @@ class ShardStore(EmbeddingStore):
         return self._open[part]
 
 
+def settings_path(folder: Path) -> Path:
+    """The file of a store's settings; stores of former versions keep its former name."""
+    former = folder / FORMER_SETTINGS
+    return former if former.exists() else folder / SETTINGS
+
+
 def read_settings(folder: Path, formats: Collection[str] = FORMATS, content: str = "vectors") -> dict[str, Any]:
-    """What store.json says. `formats` are the names of formats that shards of this `content` may have."""
-    path = folder / SETTINGS
+    """The settings of a store. `formats` are the names of formats that shards of this `content` may have."""
+    path = settings_path(folder)
     if not path.exists():
-        raise ValueError(f"{folder} is no store of {content}: it has no {SETTINGS}.")
+        raise ValueError(f"{folder} is not a store of {content}. Expected a folder with the file {SETTINGS}.")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}.") from None
     if not isinstance(settings, dict) or settings.get("format") not in formats:
         raise ValueError(f"{path} does not describe a store of {content} in {' or '.join(formats)}.")
+    check_totals(path, settings)
     return settings
+
+
+def check_totals(path: Path, settings: dict[str, Any]):
+    """Raises unless the settings have the totals: all of them None, or numbers that fit each other."""
+    for name in (*TOTALS, "threads"):
+        if name not in settings:
+            raise ValueError(f"{path} is damaged: `{name}` is missing. Expected the file as `elmo-hf embed` wrote it.")
+    sentences, _, parts = (settings[name] for name in TOTALS)
+    is_list = isinstance(parts, list) and all(type(size) is int and size >= 0 for size in parts)
+    if not (sentences is None and parts is None) and not (is_list and sum(parts) == sentences):
+        raise ValueError(f"{path} is damaged: `parts` and `sentences` do not fit each other.")
 
 
 def write_settings(folder: Path, settings: dict[str, Any]):
     text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
-    write_text_atomically(folder / SETTINGS, text)
+    write_text_atomically(settings_path(folder), text)
 
 
 def begin_store(
     folder: Path, settings: dict[str, Any], formats: Collection[str] = FORMATS, content: str = "vectors"
 ) -> dict[str, Any]:
     """Makes the folder, or sees that what is there is the same store; gives the settings that count."""
-    if not (folder / SETTINGS).exists():
+    if not settings_path(folder).exists():
         if folder.exists() and any(not name.startswith(".") for name in os.listdir(folder)):
-            raise ValueError(f"{folder} holds other files; accepted is a new folder, or a store to go on with.")
+            raise ValueError(f"{folder} holds other files. Expected a new folder, or a store to resume.")
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder, settings)
     here = read_settings(folder, formats, content)
@@ -208,8 +228,8 @@ def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str
     """Refuses a shard that is another one, or of another store."""
     if notes.get("part") != part or notes.get("store") != store_name(settings):
         raise BrokenShard(
-            f"{path} is part {notes.get('part')} of another store; this one was made with {SETTINGS} beside it. "
-            f"{REMEDY}"
+            f"{path} is part {notes.get('part')} of another store than {settings_path(path.parent)} describes. Remove "
+            "the file and repeat the command that made the store: it writes the part again."
         )
 
 

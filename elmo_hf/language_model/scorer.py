@@ -19,8 +19,8 @@ from .probabilities import NEEDED, best_words, check_language_model, log_probabi
 
 # A batch holds fewer sentences where they are so long that their padded rows are more tokens than this.
 PADDED_TOKENS_AT_ONCE = 2**15
-# Sentences are read ahead and put together by length, but never more words than this.
-WORDS_AHEAD = 2**16
+# Sentences are read ahead and batched by length, but never more words than this: results come in steps of so many.
+WORDS_AHEAD = 2**14
 
 
 @dataclass(frozen=True)

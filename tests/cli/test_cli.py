@@ -103,7 +103,8 @@ def test_complaints_are_sentences(command, lm_folder, converted, text, tmp_path)
     (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
     without_softmax = converted(GOLDEN["plain"])
     for arguments, complaint in (
-        (["perplexity", lm_folder, tmp_path / "empty"], "Error: The text has no words"),
+        (["perplexity", lm_folder, tmp_path / "empty"], f"Error: {tmp_path / 'empty'} contains no sentence. Expected"),
+        (["score", lm_folder, tmp_path / "empty"], f"Error: {tmp_path / 'empty'} contains no sentence. Expected"),
         (["perplexity", lm_folder, tmp_path / "latin"], f"Error: {tmp_path / 'latin'}, line 2: not UTF-8"),
         (["perplexity", lm_folder, tmp_path / "nothing"], "Error: There is no file"),
         (["perplexity", lm_folder, text, "--window", 5], "Error: `window` is 5 without `streams`"),
@@ -119,4 +120,3 @@ def test_complaints_are_sentences(command, lm_folder, converted, text, tmp_path)
         assert code == 1 and complaint in err and "Traceback" not in err
 
     assert command("perplexity", lm_folder, tmp_path / "latin", "--errors", "replace")[0] == 0
-    assert command("score", lm_folder, tmp_path / "empty")[:2] == (0, "sentence\tforward\tbackward\tboth\twords\n")
