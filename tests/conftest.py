@@ -12,7 +12,7 @@ import torch
 import transformers
 from golden_files import GOLDEN, SHARED_FIXTURES, TESTS
 from golden_language_model import GoldenLanguageModel
-from unfilled_memory import fill_what_is_made_empty
+from unfilled_memory import poison_uninitialized_memory
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer, cli, conversion
 
@@ -30,7 +30,7 @@ MARKS_OF_TRANSFORMERS = (
 )
 
 transformers.utils.logging.disable_progress_bar()
-fill_what_is_made_empty(torch)
+poison_uninitialized_memory(torch)
 
 
 def pytest_configure(config):
@@ -49,7 +49,7 @@ def golden(request):
 
 @pytest.fixture(scope="session")
 def converted(tmp_path_factory):
-    """A function that converts a golden checkpoint, once, and gives the folder."""
+    """A function that converts a golden checkpoint, once per session, and returns the folder."""
     done = {}
 
     def folder(checkpoint):
@@ -96,7 +96,7 @@ def root():
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Runs `elmo-hf` with arguments; gives the exit code, what it printed and what it complained of."""
+    """Runs `elmo-hf` with arguments in this process; returns the exit code, stdout and stderr."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["elmo-hf", *map(str, arguments)])

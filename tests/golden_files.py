@@ -1,12 +1,12 @@
-"""The golden checkpoints: original weights beside the vectors and states that bilm itself computed from them.
+"""The golden checkpoints: weights in the original format, with the vectors and states that bilm computed from them.
 
-Sixteen small random ones are in tests/golden. Two trained ones, `allennlp` and `bilm-tf`, are read from
-../shared/fixtures, beside the checkout, where that exists.
+tests/golden holds sixteen small random checkpoints. Two trained ones, `allennlp` and `bilm-tf`, are read from
+../shared/fixtures beside the checkout, where that exists.
 
-Two of the random ones, `clips-bind` and `no-clips`, have weights so large that the recurrence multiplies every
-rounding error from token to token: bilm's float32 ends up to 6 away from the exact values, and so does any other
-float32. Their `expands_rounding` is true: a whole run of them is comparable with ReferenceBilm in float64 (whose own
-rounding stays below 1e-7), not with the expected file; one step from the state in the file is, to `step_tolerance`.
+Two of the random checkpoints, `clips-bind` and `no-clips`, have weights so large that the recurrence multiplies every
+rounding error from token to token: in float32, bilm and any other program end up to 6 away from the exact values.
+Their `expands_rounding` is true. A whole run of theirs is compared with ReferenceBilm in float64, whose own rounding
+stays below 1e-7, and only single steps are compared with the files, to `step_tolerance`.
 """
 
 import json
@@ -26,6 +26,8 @@ DIRECTIONS = ("forward", "backward")
 
 @dataclass(frozen=True)
 class GoldenCheckpoint:
+    """The files of a checkpoint, and what they hold."""
+
     name: str
     options: Path
     weights: Path
@@ -68,7 +70,7 @@ class GoldenCheckpoint:
 
     @cached_property
     def word_ids(self):
-        """Word -> id: line k of the vocabulary is k + 1, because 0 means "nothing here"."""
+        """Word -> id: line k of the vocabulary is k + 1, because 0 means padding."""
         words = self.vocabulary.read_text(encoding="utf-8").split("\n")
         return {word: k + 1 for k, word in enumerate(words) if word}
 
@@ -144,7 +146,7 @@ GOLDEN = {**RANDOM, **TRAINED}
 
 
 def golden_checkpoints():
-    """Those of GOLDEN whose files are here: a list of GoldenCheckpoint."""
+    """The checkpoints of GOLDEN whose files exist."""
     return [checkpoint for checkpoint in GOLDEN.values() if checkpoint.available]
 
 
@@ -165,7 +167,7 @@ def leaves(states):
 
 def largest_difference(actual, expected):
     assert [array.shape for array in actual] == [array.shape for array in expected]
-    return max(np.abs(one - other).max() for one, other in zip(actual, expected, strict=True))
+    return max(np.abs(left - right).max() for left, right in zip(actual, expected, strict=True))
 
 
 def run_differences(model, checkpoint, mode):
@@ -185,8 +187,8 @@ def run_differences(model, checkpoint, mode):
 def step_differences(model, checkpoint, mode):
     """The largest difference of single steps from bilm's: (of outputs, of final states).
 
-    Errors cannot add up here: each step starts from the h that bilm came to, each layer from the x it was given.
-    Only c, which the files hold for the end of a batch alone, is carried by the model through the sentence.
+    Errors cannot accumulate: each step starts from bilm's own h, and each layer from bilm's own inputs. Only c, which
+    the files hold for the end of a batch alone, is carried by the model through the sentence.
     """
     worst_output, worst_state = 0.0, 0.0
     size, state = model.projection_size, None
@@ -207,7 +209,7 @@ def step_differences(model, checkpoint, mode):
                     for at in order:
                         h, c = model.step(direction, layer, inputs[at], h, c)
                         outputs[at] = h + inputs[at] if skip else h
-                        if at not in (0, len(inputs) - 1):  # what bilm made of <S> and </S> is not in the files
+                        if at not in (0, len(inputs) - 1):  # the files do not hold the outputs at <S> and </S>
                             worst_output = max(worst_output, np.abs(outputs[at] - expected[layer + 1, at - 1]).max())
                             outputs[at] = expected[layer + 1, at - 1]
                             h = outputs[at] - inputs[at] if skip else outputs[at]

@@ -8,7 +8,7 @@ from elmo_hf import conversion
 
 
 def write_random_softmax(path, words, size):
-    """A file as the originals keep it; returns its two arrays (words, size) and (words,)."""
+    """Writes a softmax in the original format; returns its weight (words, size) and bias (words,)."""
     random = np.random.default_rng(0)
     # Large enough that words differ by much more than rounding does.
     weight = random.normal(size=(words, size)).astype(np.float32) * 3
@@ -19,7 +19,7 @@ def write_random_softmax(path, words, size):
 
 
 class GoldenLanguageModel:
-    """Log probabilities by the formulas, and `folder`, what `elmo-hf convert` made of the same arrays."""
+    """A language model in plain NumPy, and `folder`, the conversion of the same arrays by `elmo-hf convert`."""
 
     def __init__(self, checkpoint, folder):
         self.checkpoint, self.folder = checkpoint, folder / "model"
@@ -42,7 +42,7 @@ class GoldenLanguageModel:
         return self.lines.get(word, self.lines["<UNK>"])
 
     def distributions(self, words):
-        """(tokens, V) of each direction: what it says after reading a token of <S>, the words, </S>."""
+        """The log probabilities (tokens, V) of each direction after reading each token of <S>, the words, </S>."""
         (layers,), _ = self.bilm([self.checkpoint.rows(words)])
         return [self.log_softmax(top) for top in np.split(layers[-1], self.bilm.num_directions, -1)]
 
@@ -51,7 +51,7 @@ class GoldenLanguageModel:
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
     def scores(self, words):
-        """The log probabilities of <S>, the words, </S> by each direction, 0 for what is given."""
+        """The log probabilities of <S>, the words, </S> by each direction; 0 for the token that it starts from."""
         forward, backward = self.distributions(words)
         targets = [self.line(token) for token in ("<S>", *words, "</S>")]
         before = [forward[t - 1, targets[t]] for t in range(1, len(targets))]

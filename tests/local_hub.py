@@ -1,11 +1,11 @@
-"""A Hugging Face Hub on loopback, in memory: the real client pushes to it and loads from it.
+"""A fake Hugging Face Hub in memory, on loopback; the real client pushes to it and loads from it.
 
     with LocalHub() as hub:
         subprocess.run([sys.executable, "push.py"], env={**os.environ, **hub.env}, check=True)
         hub.files("tester/my-model")["config.json"]
 
 `python tests/local_hub.py [PORT]` serves until Ctrl-C and prints the variables to set. The client reads
-its environment when it is imported, hence the subprocess. Xet is not spoken: `HF_HUB_DISABLE_XET=1`
+its environment when it is imported, hence the subprocess. Xet is not implemented: `HF_HUB_DISABLE_XET=1`
 makes the client use git-lfs.
 """
 
@@ -236,9 +236,9 @@ def preupload(hub: LocalHub, request: Request, repo: Repo, revision: str) -> Res
     """Says which files go over git-lfs, and which blobs are there already."""
     _, files = repo.at(revision)
     answers = []
-    for wanted in request.json()["files"]:
-        path = wanted["path"]
-        mode = "lfs" if path.endswith(LFS_SUFFIXES) or wanted["size"] > LFS_SIZE else "regular"
+    for upload in request.json()["files"]:
+        path = upload["path"]
+        mode = "lfs" if path.endswith(LFS_SUFFIXES) or upload["size"] > LFS_SIZE else "regular"
         blob = files[path].entry(path)["oid"] if path in files else None
         answers.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": blob})
     return json_response({"files": answers})
@@ -246,10 +246,10 @@ def preupload(hub: LocalHub, request: Request, repo: Repo, revision: str) -> Res
 
 def lfs_batch(hub: LocalHub, request: Request, repo: Repo) -> Response:
     objects = []
-    for wanted in request.json()["objects"]:
-        item = {"oid": wanted["oid"], "size": wanted["size"]}
-        if wanted["oid"] not in hub.lfs_objects:
-            href = f"{hub.url}/lfs/{wanted['oid']}"
+    for upload in request.json()["objects"]:
+        item = {"oid": upload["oid"], "size": upload["size"]}
+        if upload["oid"] not in hub.lfs_objects:
+            href = f"{hub.url}/lfs/{upload['oid']}"
             item["actions"] = {"upload": {"href": href}, "verify": {"href": f"{href}/verify"}}
         objects.append(item)
     return json_response({"transfer": "basic", "objects": objects})
@@ -342,10 +342,10 @@ def resolve(hub: LocalHub, request: Request, repo: Repo, revision: str, path: st
     }
     if file.lfs:
         headers |= {"X-Linked-Etag": etag, "X-Linked-Size": str(len(data))}
-    wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
-    if not wanted:
+    byte_range = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+    if not byte_range:
         return Response(data, 200, headers)
-    first, last = int(wanted[1]), min(int(wanted[2] or len(data)), len(data) - 1)
+    first, last = int(byte_range[1]), min(int(byte_range[2] or len(data)), len(data) - 1)
     if first > last:
         raise HubError(416, "The range lies behind the end.", headers={"Content-Range": f"bytes */{len(data)}"})
     return Response(data[first : last + 1], 206, headers | {"Content-Range": f"bytes {first}-{last}/{len(data)}"})

@@ -1,5 +1,7 @@
-"""The training loss in plain autograd, one token at a time and one formula after the other: nothing is shared with the
-package but the names of the parameters."""
+"""The training loss in plain autograd, token by token: an independent reference for pretraining.
+
+It shares nothing with the package but the names of the parameters.
+"""
 
 import math
 
@@ -12,13 +14,13 @@ def token_vector(p, config, row):
         return p["elmo.token_encoder.embedding.weight"][row]
     prefix = "elmo.token_encoder."
     characters = p[prefix + "embedding.weight"][row]  # (C, D)
-    found = []
+    maxima = []
     for number, (width, _) in enumerate(config.character_cnn_filters):
         weight = p[f"{prefix}convolutions.{number}.weight"]  # (n, D, width)
         windows = characters.unfold(0, width, 1)  # (C - width + 1, D, width)
         values = torch.einsum("cdw,ndw->cn", windows, weight) + p[f"{prefix}convolutions.{number}.bias"]
-        found.append(torch.relu(values.max(0).values))
-    x = torch.cat(found)
+        maxima.append(torch.relu(values.max(0).values))
+    x = torch.cat(maxima)
     for number in range(config.num_highway_layers):
         name = f"{prefix}highways.{number}."
         gate = torch.sigmoid(p[name + "carry.weight"] @ x + p[name + "carry.bias"])
@@ -83,7 +85,7 @@ def loss(p, config, window, states, drawn=None):
     for direction, (ids, labels) in enumerate(keys):
         total = 0.0
         for row in range(len(states)):
-            vectors = [token_vector(p, config, one) for one in window[ids][row]]
+            vectors = [token_vector(p, config, token) for token in window[ids][row]]
             tops, after[row][direction] = top_vectors(p, config, vectors, direction, states[row][direction])
             targets = window[labels][row]
             if drawn is None:

@@ -1,4 +1,4 @@
-"""Small random models, the same ones each time."""
+"""Small random models with a fixed seed."""
 
 import torch
 

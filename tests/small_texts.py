@@ -13,11 +13,11 @@ WORDS = "the cat sat on a mat and saw another dog there".split()
 
 
 def lines(number):
-    """Sentences of 2 to 11 words, which repeat after many."""
+    """Sentences of 2 to 11 words; the 331st is the first again."""
     return [" ".join(WORDS[k * 7 % 11 :][: 2 + k % 6] + WORDS[: k % 5]) for k in range(number)]
 
 
 def write_text(folder, number=150, **settings):
-    """What `elmo-hf pretrain` is given: text.txt, and config.json of these sizes and settings."""
+    """Writes the inputs of `elmo-hf pretrain`: text.txt, and config.json with SIZES and settings."""
     (folder / "text.txt").write_text("\n".join(lines(number)))
     (folder / "config.json").write_text(json.dumps({**SIZES, **settings}))

@@ -1,6 +1,6 @@
-"""What version 1 saved is read today: repositories with their own code, stores of vectors, a run that was killed.
+"""Compatibility with version 1: its repositories, stores of vectors and run folders are read, or refused clearly.
 
-tests/tools/make_pushed_by_v1.py wrote the files, and says what they hold.
+tests/tools/make_pushed_by_v1.py wrote the files and describes them.
 """
 
 import json
@@ -36,16 +36,16 @@ for folder, auto_class, result in repositories:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     model = getattr(transformers, auto_class).from_pretrained(folder, trust_remote_code=True)
     base = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
-    assert all(type(one).__module__.startswith("transformers_modules.") for one in (tokenizer, model, base))
+    assert all(type(loaded).__module__.startswith("transformers_modules.") for loaded in (tokenizer, model, base))
     words = {"return_lm_labels": True} if auto_class == "AutoModelForPreTraining" else {}
     batch = tokenizer(texts, padding=True, return_tensors="pt", **words)
     with torch.no_grad():
         output = model(**batch, **({"return_logits": True} if words else {}))
         vectors = base(batch["input_ids"], batch["attention_mask"], output_hidden_states=True)
-    found = {f"base.hidden_states.{k}": layer for k, layer in enumerate(vectors.hidden_states)}
-    found["base.last_hidden_state"] = vectors.last_hidden_state
-    found |= {f"model.{key}": value for key, value in output.items() if torch.is_tensor(value)}
-    save_file({key: value.contiguous().clone() for key, value in found.items()}, result)
+    actual = {f"base.hidden_states.{k}": layer for k, layer in enumerate(vectors.hidden_states)}
+    actual["base.last_hidden_state"] = vectors.last_hidden_state
+    actual |= {f"model.{key}": value for key, value in output.items() if torch.is_tensor(value)}
+    save_file({key: value.contiguous().clone() for key, value in actual.items()}, result)
 """
 
 
@@ -73,8 +73,8 @@ def expected(name):
 def vectors(model, tokenizer):
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
     output = model(**batch, output_hidden_states=True)
-    found = {f"base.hidden_states.{number}": layer for number, layer in enumerate(output.hidden_states)}
-    return {**found, "base.last_hidden_state": output.last_hidden_state}
+    actual = {f"base.hidden_states.{number}": layer for number, layer in enumerate(output.hidden_states)}
+    return {**actual, "base.last_hidden_state": output.last_hidden_state}
 
 
 @torch.no_grad()
@@ -89,22 +89,22 @@ def answers(model, tokenizer):
     return {f"model.{name}": value for name, value in output.items() if torch.is_tensor(value)}
 
 
-def assert_as_expected(found, name):
+def assert_as_expected(actual, name):
     of_version_1 = expected(name)
-    wanted = {key: of_version_1[key] for key in of_version_1 if not key.startswith("dequantized.")}
-    assert set(wanted) <= set(found)
-    for key, values in wanted.items():
+    reference = {key: of_version_1[key] for key in of_version_1 if not key.startswith("dequantized.")}
+    assert set(reference) <= set(actual)
+    for key, values in reference.items():
         if name == "int8":
-            assert_near_int8(found[key], values, of_version_1[f"dequantized.{key}"])
+            assert_near_int8(actual[key], values, of_version_1[f"dequantized.{key}"])
         else:
-            torch.testing.assert_close(found[key], values, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(actual[key], values, atol=1e-5, rtol=1e-5)
 
 
-def assert_near_int8(found, rounded_inputs, dequantized):
+def assert_near_int8(actual, rounded_inputs, dequantized):
     """Version 1 had two ways to multiply by rounded weights; a machine may lack the instructions for one of them."""
-    near = min((found - rounded_inputs).abs().max(), (found - dequantized).abs().max())
+    near = min((actual - rounded_inputs).abs().max(), (actual - dequantized).abs().max())
     assert near <= 0.02
-    cosine = torch.nn.functional.cosine_similarity(found.flatten(), dequantized.flatten(), dim=0)
+    cosine = torch.nn.functional.cosine_similarity(actual.flatten(), dequantized.flatten(), dim=0)
     assert cosine > 0.999
 
 
@@ -113,10 +113,10 @@ def test_with_the_classes_of_the_package(name, repository):
     folder = repository(name)
     tokenizer = ElmoTokenizer.from_pretrained(folder)
     model = getattr(elmo_hf, CLASSES[name]).from_pretrained(folder)
-    found = vectors(model.base_model, tokenizer)
+    actual = vectors(model.base_model, tokenizer)
     if CLASSES[name] != "ElmoModel":
-        found |= answers(model, tokenizer)
-    assert_as_expected(found, name)
+        actual |= answers(model, tokenizer)
+    assert_as_expected(actual, name)
 
 
 @every_repository
@@ -140,19 +140,19 @@ from safetensors.torch import save_file
 from elmo_hf import ElmoModel, ElmoTokenizer
 batch = ElmoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
 with torch.no_grad():
-    save_file({"found": ElmoModel.from_pretrained(folder)(**batch).last_hidden_state}, result)
+    save_file({"actual": ElmoModel.from_pretrained(folder)(**batch).last_hidden_state}, result)
 """
     result = tmp_path / "result.safetensors"
     # The second is how version 1 names the same.
     env = {"ELMO_HF_KERNELS": "0", "ELMO_HF_ENGINE": "reference"}
     run_python(code, env, with_package=True, folder=str(repository("int8")), texts=TEXTS, result=str(result))
-    wanted = expected("int8")["dequantized.base.last_hidden_state"]
-    torch.testing.assert_close(load_file(result)["found"], wanted, atol=1e-5, rtol=1e-5)
+    reference = expected("int8")["dequantized.base.last_hidden_state"]
+    torch.testing.assert_close(load_file(result)["actual"], reference, atol=1e-5, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
 def without_package(repository, tmp_path_factory):
-    """What a process without the package makes of each repository, by name; one process reads all of them."""
+    """The outputs of a process without the package for each repository, by name; one process reads all of them."""
     results = tmp_path_factory.mktemp("results")
     repositories = [
         (
@@ -174,7 +174,7 @@ def test_through_its_own_files_without_the_package(name, without_package):
 
 @pytest.mark.parametrize("name", ["language_model", "tagger", "crf_tagger"])
 def test_saved_again_it_is_the_same(name, repository, tmp_path):
-    """What is loaded from version 1 and saved today is loaded as any other model."""
+    """A model of version 1 that is saved today loads as any other model."""
     folder, again = repository(name), tmp_path / "again"
     auto_class = AutoModelForPreTraining if name == "language_model" else AutoModelForTokenClassification
     auto_class.from_pretrained(folder).save_pretrained(again)
@@ -191,12 +191,12 @@ def test_a_store_is_read(format):
     store = open_store(SAVED / "stores" / format)
     assert len(store) == len(TEXTS) and store.words(1) == ["Yes"] and store.text(2) == TEXTS[2]
     layers = torch.stack([expected("base")[f"base.hidden_states.{number}"] for number in range(3)])
-    for number, found in enumerate(store):
+    for number, actual in enumerate(store):
         words = store.words(number)
-        found = torch.tensor(found)
-        assert found.shape == (3, len(words), 8)
+        actual = torch.tensor(actual)
+        assert actual.shape == (3, len(words), 8)
         # Position 0 is <S>.
-        torch.testing.assert_close(found, layers[:, number, 1 : 1 + len(words)], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(actual, layers[:, number, 1 : 1 + len(words)], atol=1e-5, rtol=1e-5)
 
 
 # Runs

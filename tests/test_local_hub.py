@@ -135,7 +135,7 @@ def test_without_the_token_nothing_is_written_and_nothing_private_is_shown(hub, 
     client(
         hub,
         """
-for attempt, wanted in (
+for attempt, expected in (
     (lambda: api.create_repo("tester/two"), 401),
     (lambda: api.model_info("tester/elmo"), 404),
     (lambda: hf_hub_download("tester/elmo", "config.json", force_download=True), 404),
@@ -145,7 +145,7 @@ for attempt, wanted in (
     except Exception as error:
         while error and not hasattr(error, "response"):
             error = error.__cause__
-        assert error and error.response.status_code == wanted
+        assert error and error.response.status_code == expected
     else:
         raise AssertionError("it was allowed")
 """,

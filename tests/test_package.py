@@ -1,4 +1,4 @@
-"""The package as a whole: doctests, the rules of remote code, the wheel, the command line."""
+"""The package as a whole: doctests, rules for remote code, directions of imports, the wheel, the command line."""
 
 import ast
 import doctest
@@ -76,7 +76,7 @@ def test_files_that_travel_with_a_model_need_nothing_else(path):
 
 
 def _outside_of_try(node):
-    """All nodes but imports that may fail: `try: from elmo_hf... import ...`, `except ImportError:`."""
+    """All nodes except those in `try:` blocks that handle ImportError."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Try) and any("ImportError" in ast.dump(handler) for handler in child.handlers):
             continue
@@ -93,39 +93,45 @@ def test_every_save_carries_every_file():
             assert reached == {other.name for other in REMOTE}
 
 
-# A room may call what stands in the same line or above it; conversion/ is elmo_hf.conversion.
-ROOMS = [
+# A folder may import folders of its own layer and of those above it in this list. conversion/ is elmo_hf.conversion.
+LAYERS = [
     ["kernels"],
     ["model"],
     ["text"],
     ["tasks", "hub"],
     ["language_model"],
     ["pretraining", "embedding", "bundled", "conversion"],
-    ["analysis"],
+    # Networks of tasks are below the applications that run them.
+    ["analysis", "tasks/annotation", "tasks/evaluation", "tasks/finetuning"],
     ["page", "cli"],
 ]
-RANKS = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+RANKS = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}
 
 
-def test_every_folder_is_a_room():
+def test_every_folder_belongs_to_a_layer():
     folders = {path.parent.name for path in (ROOT / "elmo_hf").glob("*/*.py")} | {"conversion"}
-    assert folders <= set(RANKS), f"a new folder has to find its place in ROOMS: {folders - set(RANKS)}"
+    assert folders <= set(RANKS), f"add the new folder to LAYERS: {folders - set(RANKS)}"
 
 
-@pytest.mark.parametrize("room", RANKS)
-def test_arrows_point_one_way(room):
-    """Nothing knows of what is built on top of it; nothing in model/ of anything else."""
-    folder = ROOT / "conversion" if room == "conversion" else ROOT / "elmo_hf" / room
-    for path in folder.rglob("*.py"):
-        inside = ("elmo_hf", *path.relative_to(folder.parent).parts[:-1])
-        for called in _modules(ast.parse(path.read_text(encoding="utf-8")), inside):
-            parts = called.split(".")
-            if parts[0] == "elmo_hf" and len(parts) > 1 and parts[1] in RANKS:
-                assert RANKS[parts[1]] <= RANKS[room], f"{path.relative_to(ROOT)} calls {called}"
+def _folder_of(module):
+    """The folder in LAYERS that a module belongs to, given its full name; None for modules of the package itself."""
+    parts = module.split(".")[1:]
+    return next((name for name in ("/".join(parts[:2]), *parts[:1]) if name in RANKS), None)
+
+
+@pytest.mark.parametrize("folder", RANKS)
+def test_imports_point_one_way(folder):
+    """No module imports from a folder further down in LAYERS."""
+    for path in (ROOT / folder if folder == "conversion" else ROOT / "elmo_hf" / folder).rglob("*.py"):
+        package = ("elmo_hf", *path.relative_to(ROOT if folder == "conversion" else ROOT / "elmo_hf").parts[:-1])
+        if _folder_of(".".join(package)) == folder:
+            for imported in _modules(ast.parse(path.read_text(encoding="utf-8")), package):
+                other = _folder_of(imported) if imported.startswith("elmo_hf.") else None
+                assert other is None or RANKS[other] <= RANKS[folder], f"{path.relative_to(ROOT)} imports {imported}"
 
 
 def _modules(node, inside):
-    """What is imported at run time, by full name: not what only a type checker sees, nor what may be missing."""
+    """The full names of modules that are always imported at run time, without optional imports."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)

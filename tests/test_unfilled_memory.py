@@ -1,4 +1,4 @@
-"""What `torch.empty` gives in tests: nothing that could pass for a result."""
+"""In tests, uninitialised memory holds values that no result has."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Every setting of the configuration either changes vectors, or is known not to."""
+"""Every setting of the configuration is listed as changing vectors or not, and the lists are right."""
 
 import pytest
 import torch
@@ -23,8 +23,8 @@ WITHOUT_EFFECT = {
 }
 
 
-def test_every_setting_is_one_or_the_other():
-    """A new setting of ElmoConfig belongs into one of the three lists."""
+def test_every_setting_is_classified():
+    """Each setting of ElmoConfig is in exactly one list."""
     with_effect = {*LAYER_SETTINGS, *MIX_SETTINGS}
     assert with_effect.isdisjoint(WITHOUT_EFFECT)
     assert with_effect | WITHOUT_EFFECT == set(ElmoConfig.__annotations__)

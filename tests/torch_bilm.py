@@ -1,4 +1,4 @@
-"""ElmoModel behind the interface of ReferenceBilm, so that both stand the same tests."""
+"""ElmoModel with the interface of ReferenceBilm, so that the same tests run on both."""
 
 import numpy as np
 import torch

@@ -1,7 +1,7 @@
-"""Memory that nobody filled, made to show.
+"""Detection of reads of uninitialised memory: in tests, `torch.empty` returns NaN.
 
-`torch.empty` gives what was there before: often zeros, so that a place which is never written passes a test by luck.
-With torch's own `use_deterministic_algorithms` it would be filled too, but then other operators would run than in use.
+Uninitialised memory often holds zeros, so that an element which is never written can pass a test by luck. The setting
+`torch.use_deterministic_algorithms` fills memory too, but it also selects other operators than users run.
 """
 
 import functools
@@ -9,19 +9,19 @@ import functools
 import torch
 
 
-def fill_what_is_made_empty(module):
-    """Lets the functions of torch that give unfilled memory fill it: with NaN, or the largest whole number."""
-    with torch.device("cpu"):  # the list of what obeys `with torch.device(...)` is made at its first use
+def poison_uninitialized_memory(module):
+    """Patches torch's functions that return uninitialised memory: they fill it with NaN or the largest integer."""
+    with torch.device("cpu"):  # torch lists the functions that obey `with torch.device(...)` at the first use
         torch.empty(0)
     for owner, name in (
         (module, "empty"),
         (module, "empty_like"),
         (module.Tensor, "new_empty"),
     ):
-        setattr(owner, name, _filling(getattr(owner, name)))
+        setattr(owner, name, _poisoned(getattr(owner, name)))
 
 
-def _filling(make):
+def _poisoned(make):
     @functools.wraps(make)
     def made(*args, **kwargs):
         tensor = make(*args, **kwargs)

@@ -3,13 +3,12 @@
     python tests/tools/count_functions.py
     ELMO_HF_KERNELS=0 python tests/tools/count_functions.py --list
 
-Who reads the package has to follow these functions to see how a vector or a step of training comes about.
+A reader has to follow these functions to understand how a vector is computed, or what a training step does.
 """
 
 import argparse
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -79,14 +78,14 @@ def calls() -> dict[str, Callable]:
     tagger = ElmoForTokenClassification(ElmoConfig(**SIZES, num_labels=3, freeze_bilm=False))
     config = ElmoConfig(**SIZES, vocab_size=VOCABULARY, num_sampled=8)
     words = tokenizer(TEXTS, padding=True, return_tensors="pt", return_lm_labels=True)
-    found = {
+    compute = {
         "embed": embed,
         "train a tagger": stepper(tagger, {**batch, "labels": labels}),
         "pretrain": stepper(ElmoForPreTraining(config), dict(words)),
     }
-    for call in found.values():
+    for call in compute.values():
         call()
-    return found
+    return compute
 
 
 def count() -> dict[str, dict[str, int]]:
@@ -96,11 +95,12 @@ def count() -> dict[str, dict[str, int]]:
 
 def count_apart(kernels: bool) -> dict[str, dict[str, int]]:
     """As `count`, in a process of its own with kernels or without."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from fork_server import run_forked
+
     env = {name: value for name, value in os.environ.items() if name != "ELMO_HF_KERNELS"}
     env |= {} if kernels else {"ELMO_HF_KERNELS": "0"}
-    done = subprocess.run(
-        [sys.executable, __file__, "--json"], env=env, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_forked([__file__, "--json"], env, ROOT)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout)
@@ -114,15 +114,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="every function, with its number of calls")
     parser.add_argument("--json", action="store_true", help="as JSON, of this process only")
-    given = parser.parse_args()
-    if given.json:
+    options = parser.parse_args()
+    if options.json:
         print(json.dumps(count()))
         return
     for kernels in (True, False):
         for name, functions in count_apart(kernels).items():
             how = "with kernels" if kernels else "without kernels"
             print(f"{name}, {how}: {len(functions)} functions in {len(files(functions))} files")
-            if given.list:
+            if options.list:
                 for function, number in functions.items():
                     print(f"    {number:4} {function}")
 

@@ -23,9 +23,9 @@ def lowest_requirements(torch_version: str | None = None) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pinned = dict(re.findall(r"^([\w.-]+)==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M))
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(one for extra in EXTRAS for one in extras[extra])]
+    requirements = [*project["dependencies"], *(requirement for extra in EXTRAS for requirement in extras[extra])]
     lowest = {}
-    for requirement in wanted:
+    for requirement in requirements:
         name, version = BOUND.match(requirement).groups()
         lowest[name] = f"{name}=={version}"
     lowest["torch"] = f"torch=={torch_version or pinned['torch']}"

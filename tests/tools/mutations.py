@@ -175,22 +175,15 @@ def run(mutation: Mutation, copy: Path) -> tuple[bool, str]:
         return False, f"the text to replace occurs {original.count(mutation.correct)} times: renew the mutation"
     path.write_text(original.replace(mutation.correct, mutation.defect), encoding="utf-8")
     try:
-        # Bytecode of the same size and second would hide the change.
-        environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-        options = [
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-m",
-            "not slow",
-            "--tb=line",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-        ]
-        done = run_forked([*options, *mutation.tests.split()], environment, copy, timeout=900)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(copy),
+            "PYTHONDONTWRITEBYTECODE": "1",  # bytecode of a file of the same size and second would hide the change
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # pytest warns of plugins that the server has imported already
+            "OMP_NUM_THREADS": "1",
+        }
+        command = "-m pytest -q -x --tb=line -p no:cacheprovider -m".split()
+        done = run_forked([*command, "not slow", *mutation.tests.split()], environment, copy, timeout=900)
     finally:
         path.write_text(original, encoding="utf-8")
     lines = (done.stdout + done.stderr).strip().splitlines()
@@ -202,7 +195,7 @@ def main(words: list[str]) -> int:
     import sklearn  # noqa: F401
     import transformers  # noqa: F401  # what the server is to import
 
-    chosen = [one for one in MUTATIONS if not words or any(word in one.file for word in words)]
+    chosen = [each for each in MUTATIONS if not words or any(word in each.file for word in words)]
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
