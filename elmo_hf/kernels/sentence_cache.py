@@ -54,6 +54,10 @@ class SentenceCache:
         self._layers: dict[bytes, torch.Tensor] = {}  # each (L + 1, tokens, hidden_size)
         self._room = self.megabytes * 2**20
 
+    def freeze(self):
+        """Caches no further sentences; those that are cached stay."""
+        self._room = 0
+
     def __len__(self) -> int:
         return len(self._layers)
 

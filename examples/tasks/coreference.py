@@ -6,34 +6,15 @@ bundled model has not read. Documents are trained on and scored in parts, one pa
 """
 
 from pathlib import Path
+from typing import Any
 
-import torch
-from common import load, options, parts, result, train
-from datasets import Dataset
+from common import recipe
 
-from elmo_hf import ElmoForCoreference
-from elmo_hf.tasks.coreference.conll2012 import coreference_files, encode_document, parts_of
-from elmo_hf.tasks.coreference.metrics import coreference_scores
+from elmo_hf.tasks.coreference.conll2012 import coreference_files
+from elmo_hf.tasks.coreference.task import Documents
 
 
-class Documents(torch.utils.data.Dataset):
-    """Parts of documents, encoded when they are asked for."""
-
-    def __init__(self, parts, tokenizer):
-        self.parts, self.tokenizer = parts, tokenizer
-
-    def __len__(self):
-        return len(self.parts)
-
-    def __getitem__(self, number):
-        return encode_document(self.parts[number], self.tokenizer)
-
-
-def one(documents):
-    return documents[0]
-
-
-def read(train, test):
+def read(task: Any, train: str, test: str) -> tuple[Documents, Documents]:
     """The documents to train on and those to score; if both are of one place, every tenth file is scored.
 
     Files count by the number their names begin with: of LitBank's hundred, the bundled model has not read the novels
@@ -41,28 +22,15 @@ def read(train, test):
     """
     data = coreference_files(train)
     if Path(train).resolve() == Path(test).resolve():
-        scored = [*data][:: max(len(data) // 10, 2)]
-        test = {name: data.pop(name) for name in scored}
+        names = [*data][:: max(len(data) // 10, 2)]
+        scored = {name: data.pop(name) for name in names}
     else:
-        test = coreference_files(test)
-    return [[document for documents in part.values() for document in documents] for part in (data, test)]
+        scored = coreference_files(test)
+    both = [[document for documents in files.values() for document in documents] for files in (data, scored)]
+    return Documents(both[0]), Documents(both[1])
 
 
-def main(arguments=None):
-    parser = options(__doc__, epochs=5, batch_size=1)
-    parser.add_argument("--sentences", type=int, default=30, help="sentences of a part")
-    args = parser.parse_args(arguments)
-    documents = read(args.train, args.test)
-    data, test = ([part for document in some for part in parts_of(document, args.sentences)] for some in documents)
-    numbers = parts(args, *(Dataset.from_dict({"n": range(len(some))}) for some in (data, test)))
-    data, test = ([some[n] for n in chosen["n"]] for some, chosen in zip((data, test), numbers, strict=True))
-    words = {word for part in (*data, *test) for sentence in part.sentences for word in sentence}
-    model, tokenizer = load(args, ElmoForCoreference, "spans", words)
-    train(args, model, tokenizer, Documents(data, tokenizer), one)
-    model.eval()
-    found = [model.clusters(tokenizer, part.sentences) for part in test]
-    return result(args, model, **coreference_scores(found, [part.clusters for part in test]))
-
+main = recipe("coreference", __doc__, epochs=5, lr=0.001, batch_size=1, read=read)
 
 if __name__ == "__main__":
     main()

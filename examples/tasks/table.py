@@ -14,6 +14,9 @@ from typing import Any
 
 from common import MODEL, PLACES
 
+# Where ELMo joins the network, for each row of the table.
+MIXES = {"none": [], "input": ["input"], "output": ["output"], "both": ["input", "output"]}
+
 # The recipe, its score, its files under the data folder, what the paper gained, and the options of a run: a rate with
 # which the network learns without ELMo, and as much of the data and as many epochs as take minutes of a free core.
 TASKS = {
@@ -45,10 +48,10 @@ def main():
     parser.add_argument("--options", default="", help="more options for every recipe, as '--limit 500 --epochs 2'")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    places = [place for place in args.elmo if args.vectors or "input" in PLACES[place]]
+    places = [place for place in args.elmo if args.vectors or "input" in MIXES[place]]
     for task in args.tasks:
         for place in places:
-            if task == "pos" and "output" in PLACES[place]:
+            if task == "pos" and "output" in MIXES[place]:
                 continue  # a linear layer is all input
             for seed in range(1, args.seeds + 1):
                 run(args, task, place, seed)
@@ -69,7 +72,7 @@ def run(args: argparse.Namespace, task: str, place: str, seed: int):
     for path in (done, begun):
         before = json.loads(path.read_text(encoding="utf-8"))["options"] if path.exists() else asked
         if before != asked:
-            raise SystemExit(f"{path} was made with {before!r}; accepted are the same options, or another --output.")
+            raise SystemExit(f"{path} was made with {before!r}; expected are the same options, or another --output.")
     if done.exists():
         return
     folder.mkdir(exist_ok=True)
@@ -132,7 +135,7 @@ def table(found: dict[str, Any]) -> str:
         seeds = counts[0] if len(set(counts)) == 1 else ", ".join(map(str, counts))
         lines.append(_row([task, of, about["scored"], score, *cells, seeds, "-" if gain is None else f"+{gain}"]))
         for place in runs:
-            for at in PLACES[place]:
+            for at in MIXES[place]:
                 weights = zip(*(one["weights"][at] for one in runs[place]), strict=True)
                 mean = " / ".join(f"{statistics.mean(layer):.2f}" for layer in weights)
                 mixes.append(f"- {task}, ELMo {place}, the mix at the {at}: {mean}")

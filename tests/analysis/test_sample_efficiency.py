@@ -153,9 +153,9 @@ def test_a_real_recipe_tells_its_share(command, root, tmp_path, monkeypatch):
     (tmp_path / "data.conll").write_text(words * 4)
     arguments = ["analyse", "efficiency", tmp_path / "elmo", root / "examples" / "tasks" / "ner.py"]
     arguments += [tmp_path / "data.conll", tmp_path / "data.conll", "-o", tmp_path / "kept"]
-    arguments += ["--elmo", "input", "--size", "25%", "--options", "--steps 2", "--json", tmp_path / "e.json"]
+    arguments += ["--elmo", "input", "--size", "25%", "--options", "--epochs 1", "--json", tmp_path / "e.json"]
     code, out, err = command(*arguments)
     assert code == 0, err
     (run,) = json.loads((tmp_path / "e.json").read_text())["runs"]
-    assert (run["examples"], run["of"]) == (2, 8) and list(run["scores"]) == ["f1"]
+    assert (run["examples"], run["of"]) == (2, 8) and next(iter(run["scores"])) == "f1"
     assert out.splitlines()[0].split() == ["examples", "share,", "%", "ELMo", "input,", "f1"]

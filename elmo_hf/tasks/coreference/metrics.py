@@ -23,14 +23,26 @@ def coreference_scores(
 
     ```
     """
-    counts = np.zeros((3, 2, 2))  # measure; precision, recall; right, of
+    counts = np.zeros((3, 2, 2))
     for guess, gold in zip(predicted, expected, strict=True):
-        guess, gold = ([frozenset(cluster) for cluster in clusters if cluster] for clusters in (guess, gold))
-        counts[:, 0] += [_muc(guess, gold), _b_cubed(guess, gold), _ceaf_e(guess, gold)]
-        counts[:, 1] += [_muc(gold, guess), _b_cubed(gold, guess), _ceaf_e(gold, guess)]
-    precision, recall = (counts[:, side, 0] / np.maximum(counts[:, side, 1], 1e-12) for side in (0, 1))
-    f1 = 200 * precision * recall / np.maximum(precision + recall, 1e-12)
-    return {**dict(zip(("muc", "b_cubed", "ceaf_e"), f1.tolist(), strict=True)), "conll": float(f1.mean())}
+        counts += coreference_counts(guess, gold)
+    return {name: float(score) for name, score in scores_of_counts(counts).items()}
+
+
+def coreference_counts(predicted: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> np.ndarray:
+    """What one document contributes: (3, 2, 2), of MUC, B³ and CEAFe, for precision and recall, right and all."""
+    guess, gold = ([frozenset(cluster) for cluster in clusters if cluster] for clusters in (predicted, expected))
+    counts = np.zeros((3, 2, 2))
+    counts[:, 0] = [_muc(guess, gold), _b_cubed(guess, gold), _ceaf_e(guess, gold)]
+    counts[:, 1] = [_muc(gold, guess), _b_cubed(gold, guess), _ceaf_e(gold, guess)]
+    return counts
+
+
+def scores_of_counts(counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Sums of counts (..., 3, 2, 2) -> the F1 of each measure and their mean, (...), in percent."""
+    precision, recall = (counts[..., side, 0] / np.maximum(counts[..., side, 1], 1e-12) for side in (0, 1))
+    f1 = 200 * precision * recall / np.maximum(precision + recall, 1e-12)  # (..., 3)
+    return {"muc": f1[..., 0], "b_cubed": f1[..., 1], "ceaf_e": f1[..., 2], "conll": f1.mean(-1)}
 
 
 def _muc(own: list[frozenset], other: list[frozenset]) -> tuple[float, float]:

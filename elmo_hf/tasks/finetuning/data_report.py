@@ -39,7 +39,7 @@ def describe_examples(task: Task, part: str, examples: Any, where: str) -> str:
 
 
 def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
-    """Sentences about duplicates, labels that train lacks, imbalance, and files that may be swapped.
+    """Sentences about duplicates, labels that train lacks, and imbalance.
 
     Args:
         task: the task.
@@ -62,11 +62,6 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
         if counts and lacking:
             names = ", ".join(f"{excerpt(str(name), 30)} ({n:,})" for name, n in lacking.most_common(LISTED_LABELS))
             yield f"Labels of {part} that train lacks, and that no model can learn: {names}."
-        if len(examples) > 2 * len(train):
-            yield (
-                f"{part} has {plural(len(examples), task.example_name)}, and train has {len(train):,}: are the files "
-                "swapped?"
-            )
     counts.pop("O", None)  # of taggers: most words are outside of all spans
     if len(counts) > 1:
         (most, many), (least, few) = counts.most_common()[0], counts.most_common()[-1]

@@ -39,6 +39,10 @@ def read_parts(
         parts["train"], parts["dev"] = _hold_out(task, parts["train"], seed)
         held_out = plural(len(parts["dev"]), task.example_name)
         say(f"No dev data: {held_out} of train are held out to choose the best model.")
+    for part in ("dev", "test"):
+        if len(parts.get(part, ())) > 2 * len(parts["train"]):
+            count = plural(len(parts[part]), task.example_name)
+            say(f"Note: {part} has {count}, and train has {len(parts['train']):,}: are the files swapped?")
     if limit is not None:
         total = len(parts["train"])
         count = max(1, round(limit * total)) if limit < 1 else min(int(limit), total)

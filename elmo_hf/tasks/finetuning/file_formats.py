@@ -276,6 +276,7 @@ PAIR_COLUMNS = (
     ("text1", "text2"),
     ("question1", "question2"),
     ("text", "text_pair"),
+    ("text", "pair"),
     ("text_a", "text_b"),
 )
 TEXT_COLUMNS = (("text", "sentence", "tokens", "words", "review", "content", "title"), *PAIR_COLUMNS)

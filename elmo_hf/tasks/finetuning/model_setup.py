@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from elmo_hf.device import choose_device
 from elmo_hf.kernels.sentence_cache import SentenceCache
@@ -11,6 +12,8 @@ from elmo_hf.kernels.sentence_cache import SentenceCache
 from .settings import PLACES, FinetuneSettings, has_preset
 from .task import Task, TrainingDefaults
 
+# Examples that are read together when sentences are cached.
+CACHE_BATCH_SIZE = 32
 LORA_MODULES = ["carry", "transform", "projection"]
 LORA_PARAMETERS = ["weight_input", "weight_recurrent", "weight_projection"]
 
@@ -66,10 +69,28 @@ def load_model(
     return model.to(choose_device(device)), tokenizer
 
 
-def cache_sentences(model: Any, megabytes: float):
-    """Caches what a frozen biLM computes for a sentence, from epoch to epoch."""
-    if megabytes:
-        model.cache_sentences(SentenceCache(megabytes))
+@torch.no_grad()
+def cache_sentences(task: Task, model: Any, tokenizer: Any, data: Any, dev: Any, megabytes: float):
+    """Caches what a frozen biLM computes for the sentences of train and dev, once, for all epochs.
+
+    They are read in batches of a fixed order: the last bits of a vector depend on its batch, and a resumed run must
+    find the same ones.
+    """
+    if not megabytes:
+        return
+    cache = SentenceCache(megabytes)
+    model.cache_sentences(cache)
+    model.train()  # a head decodes in evaluation mode
+    lengths = data["length"] if "length" in getattr(data, "column_names", ()) else [1] * len(data)
+    order = sorted(range(len(data)), key=lambda number: -lengths[number])
+    size = 1 if task.one_example_batches else CACHE_BATCH_SIZE
+    # disable=None: no bar if the output is not a terminal
+    for begin in tqdm(range(0, len(order), size), desc="sentences", disable=None, leave=False):
+        batch = task.collate([data[number] for number in order[begin : begin + size]], tokenizer, model)
+        model(**{name: x.to(model.device) for name, x in batch.items()})
+    model.eval()
+    task.predict(model, tokenizer, dev)
+    cache.freeze()
 
 
 def add_adapters(model: Any):

@@ -116,10 +116,11 @@ class FinetuneRun:
         self._report()
         task.initialize(model, self.parts["train"])
         self.tuner = add_adapters(model) if settings.lora else None
-        if not (settings.lora or settings.tune_bilm):
-            cache_sentences(model, cache_megabytes)
         self._say_choice(model, defaults)
         data = task.training_set(self.parts["train"], tokenizer, model)
+        if not (settings.lora or settings.tune_bilm):
+            cache_sentences(task, model, tokenizer, data, self.parts["dev"], cache_megabytes)
+        set_seed(settings.seed)
         optimizer = optimizer_of(model, defaults.lr, settings.bilm_lr or defaults.lr / 10)
         trainer = FinetuneTrainer(
             task=task,

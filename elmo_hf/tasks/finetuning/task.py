@@ -8,8 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from elmo_hf.embedding.embedder import batches_by_length
-
 # Tokens, padding included, that are read at one time when a model predicts.
 BATCH_TOKENS = 8192
 
@@ -72,6 +70,8 @@ class Task:
     example_name: ClassVar[str] = "sentence"
     item_name: ClassVar[str] = "word"
     has_labels: ClassVar[bool] = True
+    # Whether a batch is one example, as a document is.
+    one_example_batches: ClassVar[bool] = False
 
     def __init__(self, columns: ColumnChoice | None = None):
         self.columns = columns or ColumnChoice()
@@ -178,24 +178,6 @@ class Task:
         raise NotImplementedError
 
 
-class WordBatches:
-    """Batches of sentences of like length, as a model reads them, on its device."""
-
-    def __init__(self, model: Any, tokenizer: Any, sentences: Sequence[list[str]], batch_tokens: int = BATCH_TOKENS):
-        self.model, self.tokenizer = model, tokenizer
-        self.sentences, self.batch_tokens = sentences, batch_tokens
-
-    def __iter__(self) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-        """The numbers of the sentences of a batch, and its tensors. Sentences without words are left out."""
-        numbers = [number for number, words in enumerate(self.sentences) if words]
-        lengths = [len(self.sentences[number]) for number in numbers]
-        for places in batches_by_length(lengths, self.batch_tokens, None):
-            batch = [numbers[place] for place in places]
-            words = [self.sentences[number] for number in batch]
-            inputs = self.tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
-            yield batch, {name: values.to(self.model.device) for name, values in inputs.items()}
-
-
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
     """`numerator / denominator`, 0 where the denominator is 0.
 
@@ -233,4 +215,4 @@ def f_scores(right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> dict
     }
 
 
-__all__ = ["ColumnChoice", "Comparison", "Task", "TrainingDefaults", "WordBatches", "f_scores", "ratio"]
+__all__ = ["ColumnChoice", "Comparison", "Task", "TrainingDefaults", "f_scores", "ratio"]

@@ -5,11 +5,18 @@ from typing import Any
 
 from .task import ColumnChoice, Task
 
-# Name -> module and class; aliases follow.
+# Name -> module and class.
 TASKS = {
     "ner": ("tagging.task", "NerTask"),
     "pos": ("tagging.task", "PosTask"),
     "tagging": ("tagging.task", "TaggingTask"),
+    "classification": ("classification.task", "ClassificationTask"),
+    "sentiment": ("classification.task", "SentimentTask"),
+    "regression": ("classification.task", "RegressionTask"),
+    "inference": ("classification.task", "InferenceTask"),
+    "srl": ("srl.task", "SrlTask"),
+    "questions": ("questions.task", "QuestionsTask"),
+    "coreference": ("coreference.task", "CoreferenceTask"),
 }
 
 

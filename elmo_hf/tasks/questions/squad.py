@@ -55,10 +55,39 @@ def read_squad(path: str | os.PathLike) -> Any:
                 )
                 for name, value in zip(names, values, strict=True):
                     rows[name].append(value)
+    return _dataset(rows)
+
+
+def dataset_of_questions(columns: dict[str, list[Any]], where: str) -> Any:
+    """Columns as of the dataset `squad` (`question`, `context`, `answers` with `text` and `answer_start`) -> questions
+    as [`read_squad`] returns them."""
+    missing = [name for name in ("question", "context", "answers") if name not in columns]
+    if missing:
+        raise ValueError(
+            f"{where} has no column {missing[0]!r}: its columns are {', '.join(map(repr, columns))}. Expected "
+            "question, context and answers, as SQuAD's."
+        )
+    answers = columns["answers"]
+    texts = [answer["text"] if isinstance(answer, dict) else answer for answer in answers]
+    starts = columns.get("answer_starts") or [answer["answer_start"] for answer in answers]
+    count = len(answers)
+    return _dataset(
+        {
+            "id": [str(number) for number in columns.get("id", range(count))],
+            "title": columns.get("title", [""] * count),
+            "question": columns["question"],
+            "context": columns["context"],
+            "answers": texts,
+            "answer_starts": starts,
+        }
+    )
+
+
+def _dataset(rows: dict[str, list[Any]]) -> Any:
     from datasets import Dataset, Features, List, Value
 
     lists = {"answers": List(Value("string")), "answer_starts": List(Value("int64"))}
-    return Dataset.from_dict(rows, features=Features({name: lists.get(name, Value("string")) for name in names}))
+    return Dataset.from_dict(rows, features=Features({name: lists.get(name, Value("string")) for name in rows}))
 
 
 def encode_answers(

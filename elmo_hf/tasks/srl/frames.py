@@ -1,7 +1,7 @@
 """Files of semantic roles, a sentence a line, and labels for one predicate."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from elmo_hf.tasks.tagging.labels import encode_words
@@ -29,12 +29,17 @@ def read_srl(path: str | os.PathLike) -> Any:
 
     ```
     """
+    return frame_rows(json_lines(path, ("words", "frames")), os.fspath(path))
+
+
+def frame_rows(records: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Any:
+    """Numbered records of `words` and `frames` -> a `datasets.Dataset`, a predicate a row, as [`read_srl`]."""
     rows: dict[str, list[Any]] = {"tokens": [], "predicate": [], "labels": []}
-    for number, record in json_lines(path, ("words", "frames")):
+    for number, record in records:
         for frame in record["frames"]:
             rows["tokens"].append(record["words"])
             rows["predicate"].append(frame["predicate"])
-            rows["labels"].append(_bio(frame, len(record["words"]), f"{path}, line {number}"))
+            rows["labels"].append(_bio(frame, len(record["words"]), f"{where}, line {number}"))
     from datasets import Dataset  # here: it takes a second, and most users of the package read no such file
 
     return Dataset.from_dict(rows)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from elmo_hf.embedding.embedder import batches_by_length
 from elmo_hf.tasks.finetuning.file_formats import (
     FORMATS,
     Columns,
@@ -16,7 +17,7 @@ from elmo_hf.tasks.finetuning.file_formats import (
     find_column,
     read_table,
 )
-from elmo_hf.tasks.finetuning.task import Comparison, Task, TrainingDefaults, WordBatches, f_scores, ratio
+from elmo_hf.tasks.finetuning.task import Comparison, Task, TrainingDefaults, f_scores, ratio
 from elmo_hf.tasks.tagging.conll import CONLLU_COLUMNS, read_conll, read_conllu
 from elmo_hf.tasks.tagging.labels import align_labels
 from elmo_hf.tasks.tagging.spans import has_span_labels, label_spans
@@ -157,7 +158,7 @@ class TaggingTask(Task):
     def predict(self, model: Any, tokenizer: Any, examples: Any, batch_tokens: int = 8192) -> list[TaggedSentence]:
         sentences = examples["tokens"][:]
         found = [TaggedSentence([], [])] * len(sentences)
-        for numbers, inputs in WordBatches(model, tokenizer, sentences, batch_tokens):
+        for numbers, inputs in batched_sentences(model, tokenizer, sentences, batch_tokens):
             for number, sentence in zip(numbers, tagged_rows(model, inputs), strict=True):
                 found[number] = sentence
         return found
@@ -236,6 +237,18 @@ class PosTask(TaggingTask):
     label_columns = ("upos", "pos_tags", "pos", "labels", "tags", "xpos")
 
 
+def batched_sentences(
+    model: Any, tokenizer: Any, sentences: Sequence[list[str]], batch_tokens: int
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """The numbers of sentences of like length, and their tensors; sentences without words are left out."""
+    numbers = [number for number, words in enumerate(sentences) if words]
+    for places in batches_by_length([len(sentences[number]) for number in numbers], batch_tokens, None):
+        batch = [numbers[place] for place in places]
+        words = [sentences[number] for number in batch]
+        inputs = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
+        yield batch, {name: values.to(model.device) for name, values in inputs.items()}
+
+
 def tagged_rows(model: Any, inputs: dict[str, torch.Tensor]) -> list[TaggedSentence]:
     """The labels of the words of each row of a batch, `<S>` and `</S>` left out, and their probabilities."""
     scores, labels = model(**inputs).logits.float().softmax(-1).max(-1)  # (B, T)
@@ -301,4 +314,4 @@ def _dataset(rows: dict[str, list[list[str]]]) -> Any:
     return Dataset.from_dict(rows, features=Features({name: List(Value("string")) for name in rows}))
 
 
-__all__ = ["NerTask", "PosTask", "TaggedSentence", "TaggingTask", "tagged_rows"]
+__all__ = ["NerTask", "PosTask", "TaggedSentence", "TaggingTask", "batched_sentences", "tagged_rows"]

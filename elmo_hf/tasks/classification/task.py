@@ -1,0 +1,385 @@
+"""Classification and regression as tasks to fine-tune on: a label or a number for a sentence or a pair."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from elmo_hf.embedding.embedder import batches_by_length
+from elmo_hf.tasks.finetuning.file_formats import (
+    FORMATS,
+    LABEL_COLUMNS,
+    PAIR_COLUMNS,
+    TEXT_COLUMNS,
+    Columns,
+    columns_of_dataset,
+    detect_format,
+    find_column,
+    read_table,
+)
+from elmo_hf.tasks.finetuning.task import Comparison, Task, TrainingDefaults, ratio
+from elmo_hf.tasks.sentiment.trees import read_trees
+from elmo_hf.text.files import excerpt, plural
+
+# What the five classes of the Stanford Sentiment Treebank mean.
+SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
+# Labels that mean that there is none, as SNLI's for pairs without a majority.
+MISSING_LABELS = ("-", "", None)
+MAX_LABELS = 10_000
+
+
+class ClassifiedText(NamedTuple):
+    """The label that a model predicts, or a number, and the probability of the label."""
+
+    label: Any
+    score: float
+
+
+class TextTask(Task):
+    """What classification and regression share: texts or pairs of texts, each with one value."""
+
+    model_class = "ElmoForSequenceClassification"
+    heads = ("linear", "bcn", "esim")
+    item_name = "sentence"
+
+    def __init__(self, columns: Any = None):
+        super().__init__(columns)
+        self.pairs = False
+
+    def value_of(self, value: Any, where: str) -> Any:
+        """The label or number that a file holds, checked."""
+        raise NotImplementedError
+
+    # -- data
+
+    def read(self, path: str, part: str = "train") -> Any:
+        format = detect_format(path)
+        if format == "trees":
+            trees = read_trees(path)
+            labels = [SENTIMENTS[label] for label in trees["label"]]
+            return self._examples({"text": trees["tokens"][:], "label": labels}, path)
+        if format not in ("jsonl", "json", "tsv", "csv", "parquet", "dataset"):
+            raise ValueError(
+                f"{path} looks like {FORMATS[format]}. Expected texts with labels: TSV, CSV, JSON lines, Parquet, "
+                "trees or a dataset, the file's name ending in .tsv, .csv, .jsonl or .parquet."
+            )
+        return self._from_columns(read_table(path, format, part), path)
+
+    def from_rows(self, rows: Any) -> Any:
+        return self._from_columns(columns_of_dataset(rows), "The data")
+
+    def _from_columns(self, columns: Columns, where: str) -> Any:
+        if "0" in columns and self.columns.label is None:
+            columns = _named_columns(columns, where)
+        names = [name for name in LABEL_COLUMNS[0] if name not in (self.columns.text, self.columns.pair)]
+        label = find_column(columns, where, names, self.columns.label, "labels")
+        texts = self._text_columns(columns, where, label)
+        return self._examples(
+            dict(zip(("text", "pair"), map(columns.get, texts), strict=False), label=columns[label]), where
+        )
+
+    def _text_columns(self, columns: Columns, where: str, label: str) -> list[str]:
+        """The column of texts, or the two columns of pairs."""
+        if self.columns.text is None and self.columns.pair is None:
+            for pair in PAIR_COLUMNS:
+                if {*pair} <= {*columns}:
+                    return list(pair)
+        names = [name for name in TEXT_COLUMNS[0] if name in columns and name != label]
+        texts = [find_column(columns, where, names or TEXT_COLUMNS[0], self.columns.text, "texts")]
+        if self.columns.pair is not None:
+            texts.append(find_column(columns, where, (), self.columns.pair, "second texts"))
+        return texts
+
+    def _examples(self, columns: Columns, where: str) -> Any:
+        """Rows with a label, as a dataset: `text`, `pair` if there is one, and `label`."""
+        kept = [number for number, label in enumerate(columns["label"]) if label not in MISSING_LABELS]
+        if not kept:
+            raise ValueError(f"{where}: no row has a label. Expected a label in each row.")
+        rows: dict[str, list[Any]] = {name: [] for name in columns}
+        for number in kept:
+            here = f"{where}, row {number}"
+            for name in ("text", "pair"):
+                if name in columns:
+                    rows[name].append(_text(columns[name][number], here))
+            rows["label"].append(self.value_of(columns["label"][number], here))
+        from datasets import Dataset
+
+        examples = Dataset.from_dict(rows)
+        self.check_examples(examples, where, len(columns["label"]) - len(kept))
+        self.pairs = "pair" in rows
+        return examples
+
+    def check_examples(self, examples: Any, where: str, unlabeled: int):
+        """Raises ValueError if the labels cannot be those of classes."""
+
+    def raw_keys(self, examples: Any) -> list[Any]:
+        texts = [examples[name] for name in ("text", "pair") if name in examples.column_names]
+        return [repr(key) for key in zip(*texts, strict=True)]
+
+    def prepare(self, examples: Any, tokenizer: Any) -> Any:
+        def split(batch: dict[str, list]) -> dict[str, list]:
+            columns = {"tokens": batch["text"], "pair_tokens": batch.get("pair")}
+            return {name: _words(texts, tokenizer) for name, texts in columns.items() if texts is not None}
+
+        return examples.map(split, batched=True)
+
+    def texts(self, example: Any) -> list[list[str]]:
+        return [example["tokens"]] + ([example["pair_tokens"]] if "pair_tokens" in example else [])
+
+    # -- training
+
+    def head_settings(self, head: str) -> dict[str, Any]:
+        if head == "esim" and not self.pairs:
+            raise ValueError("Invalid `head`: 'esim', which reads pairs. Expected 'linear' or 'bcn' for single texts.")
+        if head == "bcn" and self.pairs:
+            raise ValueError("Invalid `head`: 'bcn', which reads single texts. Expected 'linear' or 'esim' for pairs.")
+        return {"sentence_pairs": True} if self.pairs and head == "linear" else {}
+
+    def _add_lengths(self, batch: dict[str, list]) -> dict[str, list]:
+        second = batch.get("pair_tokens", [[]] * len(batch["tokens"]))
+        return {"length": [len(a) + len(b) for a, b in zip(batch["tokens"], second, strict=True)]}
+
+    def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
+        return {**encode_texts(self, examples, tokenizer), "labels": self.targets(examples, model)}
+
+    def targets(self, examples: list[dict[str, Any]], model: Any) -> torch.Tensor:
+        """The labels of a batch as a tensor."""
+        raise NotImplementedError
+
+    # -- prediction
+
+    @torch.no_grad()
+    def predict(self, model: Any, tokenizer: Any, examples: Any, batch_tokens: int = 8192) -> list[ClassifiedText]:
+        rows = list(examples)
+        found: list[Any] = [None] * len(rows)
+        lengths = [max(sum(map(len, self.texts(row))), 1) for row in rows]
+        for numbers in batches_by_length(lengths, batch_tokens, None):
+            batch = encode_texts(self, [rows[number] for number in numbers], tokenizer)
+            logits = model(**{name: x.to(model.device) for name, x in batch.items()}).logits.float().cpu()
+            for number, prediction in zip(numbers, self.read_logits(logits, model), strict=True):
+                found[number] = prediction
+        return found
+
+    def read_logits(self, logits: torch.Tensor, model: Any) -> list[ClassifiedText]:
+        """Logits (B, labels) -> predictions."""
+        raise NotImplementedError
+
+    def show(self, example: Any, prediction: ClassifiedText) -> str:
+        text = " | ".join(" ".join(words) for words in self.texts(example))
+        return f"[{_shown(prediction.label)}, not {_shown(example['label'])}] {text}"
+
+    def usage(self, model: str | None) -> str:
+        if not self.pairs:
+            return super().usage(model).replace(".conll", ".jsonl")
+        name = "MODEL" if model is None else model
+        return (
+            f'To use it: transformers.pipeline("text-classification", {name!r})({{"text": ..., "text_pair": ...}}), '
+            "after `import elmo_hf`."
+        )
+
+
+class ClassificationTask(TextTask):
+    """A class for each text or pair, scored by accuracy and the mean F1 of the classes."""
+
+    name = "classification"
+    score = "accuracy"
+    max_scored_labels: ClassVar[int] = 200
+
+    def value_of(self, value: Any, where: str) -> str:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, (str, int)):
+            raise ValueError(f"{where}: the label {excerpt(repr(value), 60)}. Expected a string or a whole number.")
+        return str(value)
+
+    def check_examples(self, examples: Any, where: str, unlabeled: int):
+        counts = Counter(examples["label"])
+        if len(counts) > min(MAX_LABELS, max(50, len(examples) / 2)):
+            raise ValueError(
+                f"{where}: {len(counts):,} different labels in {plural(len(examples), 'row')}, for example "
+                f"{', '.join(excerpt(repr(name), 40) for name in [*counts][:3])}. Expected classes: does another "
+                "column hold the labels (--column), or is the task `regression`?"
+            )
+
+    def label_counts(self, examples: Any) -> Counter:
+        return Counter(examples["label"])
+
+    def label_names(self, examples: Any) -> list[str]:
+        names = self.label_counts(examples)
+        if {*names} <= {*SENTIMENTS}:
+            return [name for name in SENTIMENTS if name in names]
+        return sorted(names, key=lambda name: (int(name), "") if name.isdigit() else (math.inf, name))
+
+    def use_labels(self, names: Sequence[str]):
+        self.names = list(names)
+
+    def defaults(self, count: int) -> TrainingDefaults:
+        if self.pairs:
+            return TrainingDefaults("esim", "small", 0.003, 10)
+        return TrainingDefaults("linear", None, 0.01, 15)
+
+    def targets(self, examples: list[dict[str, Any]], model: Any) -> torch.Tensor:
+        return torch.tensor([model.config.label2id[example["label"]] for example in examples])
+
+    def read_logits(self, logits: torch.Tensor, model: Any) -> list[ClassifiedText]:
+        scores, labels = logits.softmax(-1).max(-1)
+        names = model.config.id2label
+        return [ClassifiedText(names[n], score) for n, score in zip(labels.tolist(), scores.tolist(), strict=True)]
+
+    def counts(self, examples: Any, predictions: Sequence[ClassifiedText]) -> np.ndarray:
+        """Right, all; then for each label right, predicted and gold."""
+        numbers = {name: n for n, name in enumerate(self.names[: self.max_scored_labels])}
+        counts = np.zeros((len(predictions), 2 + 3 * len(numbers)))
+        counts[:, 1] = 1
+        for row, (gold, prediction) in enumerate(zip(examples["label"], predictions, strict=True)):
+            counts[row, 0] = gold == prediction.label
+            if gold in numbers:
+                counts[row, 2 + 3 * numbers[gold]] = gold == prediction.label
+                counts[row, 4 + 3 * numbers[gold]] = 1
+            if prediction.label in numbers:
+                counts[row, 3 + 3 * numbers[prediction.label]] = 1
+        return counts
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        right, predicted, gold = (sums[..., start::3] for start in (2, 3, 4))
+        f1 = ratio(2 * right, predicted + gold)  # (..., labels)
+        occurs = predicted + gold > 0
+        return {
+            "accuracy": ratio(sums[..., 0], sums[..., 1]),
+            "macro_f1": ratio((f1 * occurs).sum(-1), occurs.sum(-1)),
+        }
+
+    def comparisons(self, examples: Any, predictions: Sequence[ClassifiedText]) -> Iterator[Comparison]:
+        for number, (gold, prediction) in enumerate(zip(examples["label"], predictions, strict=True)):
+            yield Comparison(number, gold, prediction.label)
+
+    def errors(self, examples: Any, predictions: Sequence[ClassifiedText]) -> list[float]:
+        """The probability that the model gave to its wrong label."""
+        pairs = zip(examples["label"], predictions, strict=True)
+        return [0.0 if gold == prediction.label else prediction.score for gold, prediction in pairs]
+
+
+class SentimentTask(ClassificationTask):
+    """Classification with the biattentive network as its default head."""
+
+    name = "sentiment"
+
+    def defaults(self, count: int) -> TrainingDefaults:
+        return TrainingDefaults("bcn", "small", 0.003, 6)
+
+
+class InferenceTask(ClassificationTask):
+    """Classification of pairs."""
+
+    name = "inference"
+
+    def check_examples(self, examples: Any, where: str, unlabeled: int):
+        super().check_examples(examples, where, unlabeled)
+        if "pair" not in examples.column_names:
+            raise ValueError(
+                f"{where} has single texts. Expected pairs: columns such as premise and hypothesis, or sentence1 and "
+                "sentence2 (--text-column, --pair-column)."
+            )
+
+
+class RegressionTask(TextTask):
+    """A number for each text or pair, scored by Pearson's correlation."""
+
+    name = "regression"
+    score = "pearson"
+    has_labels = False
+
+    def value_of(self, value: Any, where: str) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{where}: {excerpt(repr(value), 60)} is no number. Expected numbers; for classes the task is "
+                "`classification`, and --column names another column."
+            ) from None
+        if not math.isfinite(number):
+            raise ValueError(f"{where}: {number}. Expected finite numbers.")
+        return number
+
+    def check_examples(self, examples: Any, where: str, unlabeled: int):
+        if len({*examples["label"]}) < 2:
+            raise ValueError(
+                f"{where}: every row has the number {examples['label'][0]:g}. Expected numbers that differ."
+            )
+
+    def defaults(self, count: int) -> TrainingDefaults:
+        if self.pairs:
+            return TrainingDefaults("esim", "small", 0.003, 10)
+        return TrainingDefaults("linear", None, 0.01, 15)
+
+    def config_settings(self, labels: list[str] | None) -> dict[str, Any]:
+        return {"num_labels": 1, "problem_type": "regression"}
+
+    def initialize(self, model: Any, examples: Any):
+        """The bias begins at the mean, which the head would need many steps to reach."""
+        linear = getattr(model.classifier, "linear", model.classifier)
+        with torch.no_grad():
+            linear.bias.fill_(float(np.mean(examples["label"])))
+
+    def targets(self, examples: list[dict[str, Any]], model: Any) -> torch.Tensor:
+        return torch.tensor([example["label"] for example in examples], dtype=torch.float32)
+
+    def read_logits(self, logits: torch.Tensor, model: Any) -> list[ClassifiedText]:
+        return [ClassifiedText(value, 1.0) for value in logits[:, 0].tolist()]
+
+    def counts(self, examples: Any, predictions: Sequence[ClassifiedText]) -> np.ndarray:
+        """The sums that a correlation is made of, of numbers from which the mean of the gold ones is subtracted."""
+        x = np.array(examples["label"], dtype=float)
+        y = np.array([prediction.label for prediction in predictions]) - x.mean()
+        x = x - x.mean()
+        return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y, (x - y) ** 2], 1)
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        n, x, y, xx, yy, xy, squares = np.moveaxis(sums, -1, 0)
+        variances = np.maximum(n * xx - x * x, 0) * np.maximum(n * yy - y * y, 0)
+        return {"pearson": ratio(n * xy - x * y, np.sqrt(variances)), "rmse": np.sqrt(squares / n)}
+
+    def errors(self, examples: Any, predictions: Sequence[ClassifiedText]) -> list[float]:
+        pairs = zip(examples["label"], predictions, strict=True)
+        return [abs(gold - prediction.label) for gold, prediction in pairs]
+
+
+def encode_texts(task: TextTask, examples: list[dict[str, Any]], tokenizer: Any) -> dict[str, torch.Tensor]:
+    """Prepared examples -> the tensors that a model reads."""
+    texts = [*zip(*map(task.texts, examples), strict=True)]
+    pairs = {"return_token_type_ids": True} if len(texts) > 1 else {}
+    texts = [list(words) for words in texts]
+    return dict(tokenizer(*texts, is_split_into_words=True, padding=True, return_tensors="pt", **pairs))
+
+
+def _text(value: Any, where: str) -> Any:
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value)):
+        return value
+    raise ValueError(f"{where}: the text {excerpt(repr(value), 60)}. Expected a string or a list of words.")
+
+
+def _words(texts: list[Any], tokenizer: Any) -> list[list[str]]:
+    return tokenizer.split(texts) if isinstance(texts[0], str) else texts
+
+
+def _named_columns(columns: Columns, where: str) -> Columns:
+    """Columns of a file without a header: the one with the fewest different values holds the labels."""
+    if not 2 <= len(columns) <= 3:
+        raise ValueError(
+            f"{where}: {plural(len(columns), 'column')} and no header. Expected a header, or two columns (text and "
+            "label) or three (two texts and a label); or name them by their numbers (--text-column 0 --column 1)."
+        )
+    label = min(columns, key=lambda name: len({*columns[name]}))
+    texts = [name for name in columns if name != label]
+    names = ("text",) if len(texts) == 1 else PAIR_COLUMNS[0]
+    return {**{new: columns[old] for new, old in zip(names, texts, strict=True)}, "label": columns[label]}
+
+
+def _shown(label: Any) -> str:
+    return f"{label:.3g}" if isinstance(label, float) else str(label)
+
+
+__all__ = ["ClassificationTask", "ClassifiedText", "InferenceTask", "RegressionTask", "SentimentTask", "TextTask"]
