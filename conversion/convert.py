@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from huggingface_hub.utils import validate_repo_id
 
+from elmo_hf.hub.consistency import vocabulary_hash
 from elmo_hf.hub.model_card import escaped, model_card
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel, ElmoPreTrainedModel
@@ -90,8 +91,10 @@ def convert(
             for note in source.notes:
                 logger.warning("%s", note)
             source.config.card_data = _card_data(sources, source, splitting, facts)
-            model = build(source, allow_non_finite, say)
             tokenizer = _tokenizer(source)
+            if tokenizer.word_vocabulary is not None:
+                source.config.vocabulary_sha256 = vocabulary_hash(tokenizer.word_vocabulary)
+            model = build(source, allow_non_finite, say)
             # The card names the place where the model will be, not the temporary folder.
             (folder / "README.md").write_text(model_card(model, push_to or os.fspath(output_dir)), encoding="utf-8")
             model.save_pretrained(folder)
@@ -121,7 +124,8 @@ def load(model: str | os.PathLike) -> ElmoPreTrainedModel:
     """Loads a saved model with its softmax, if it has one."""
     architectures = ElmoConfig.from_pretrained(model).architectures or []
     loader = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
-    return loader.from_pretrained(model, dtype=torch.float32)
+    # Converted as they are asked for, weights may be NaN: a report does not refuse them.
+    return loader.from_pretrained(model, dtype=torch.float32, output_loading_info=True)[0]
 
 
 def build(source: Source, allow_non_finite: bool, say: Callable[[str], object]) -> ElmoPreTrainedModel:

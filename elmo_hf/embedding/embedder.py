@@ -10,6 +10,7 @@ import torch
 from tqdm import tqdm
 
 from elmo_hf.device import choose_device
+from elmo_hf.hub.consistency import check_agreement
 from elmo_hf.kernels import constant_weights
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
@@ -68,6 +69,7 @@ class ElmoEmbedder:
     """
 
     def __init__(self, model: Any, tokenizer: Any, remember: int | None = None):
+        check_agreement(model.config, tokenizer)
         self.model, self.tokenizer = model.eval(), tokenizer
         if remember is not None:
             model.cache_words(remember)

@@ -34,8 +34,6 @@ ALL_KERNELS: dict[str, Callable] = {
     "split_words": split_words,
 }
 
-# What the methods of the same names call.
-CACHES: dict[str, Callable] = {"cache_sentences": cache_sentences, "cache_words": cache_words}
 # What a model and its tokenizer look up. ELMO_HF_KERNELS=0 leaves it empty.
 KERNELS: dict[str, Callable] = {} if os.environ.get("ELMO_HF_KERNELS") == "0" else dict(ALL_KERNELS)
 
@@ -84,7 +82,6 @@ def kernels_disabled() -> Iterator[None]:
 
 __all__ = [
     "ALL_KERNELS",
-    "CACHES",
     "KERNELS",
     "SentenceCache",
     "WordCache",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from elmo_hf.hub.consistency import check_agreement
 from elmo_hf.kernels import constant_weights
 
 # Tokens that the character encoder and the LSTMs see at one time: the original model needs 0.2 MB for each.
@@ -32,9 +33,7 @@ def check_language_model(model: PreTrainedModel, tokenizer: Any):
             "The tokenizer has no vocabulary, so that a row of the softmax stands for no word; accepted is one that "
             "has it, ElmoTokenizer.from_pretrained(..., word_vocabulary=FILE)."
         )
-    rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
-    if rows != words:
-        raise ValueError(f"The softmax has {rows:,} rows, but the tokenizer's vocabulary has {words:,} words.")
+    check_agreement(model.config, tokenizer, needs_words=True)
     _ = tokenizer.word_lines  # complains of a vocabulary without <S>, </S> or <UNK>
 
 

@@ -1,6 +1,7 @@
 """ElmoConfig: the sizes and options of an ELMo model."""
 
 import difflib
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import field
@@ -83,6 +84,7 @@ class ElmoConfig(PreTrainedConfig):
         dictionary: ids of characters and words from dictionaries replace bytes, as in ELMoForManyLangs:
             `{"characters": number, "words": number, "word_dim": size}`, 0 for what is absent.
         vocab_size: words of the language model's vocabulary.
+        vocabulary_sha256: a hash of these words, so that another vocabulary is noticed; None if it is not recorded.
         share_embedding_softmax: with `word_input`, the language model's softmax has the embedding as its weight.
         num_sampled: negative samples of each direction while ElmoForPreTraining trains with a sampled softmax; the
             vocabulary must then be sorted by frequency. None for the full softmax.
@@ -121,6 +123,7 @@ class ElmoConfig(PreTrainedConfig):
     word_input: bool = False
     dictionary: dict | None = None
     vocab_size: int = 0
+    vocabulary_sha256: str | None = None
     share_embedding_softmax: bool = False
     num_sampled: int | None = None
     boundary_ids: list | tuple | None = None
@@ -283,6 +286,14 @@ class ElmoConfig(PreTrainedConfig):
         check(length >= max(3, widest), "max_characters_per_token", length, expected)
 
 
+def package_attribute(module: str, name: str) -> Any:
+    """A function or table of the package elmo_hf; None where it is not installed."""
+    try:
+        return getattr(importlib.import_module(f"elmo_hf.{module}"), name)
+    except ImportError:
+        return None
+
+
 def check(is_valid: Any, name: str, value: Any, expected: str):
     """Raises unless a field or argument is valid."""
     if not is_valid:
@@ -297,12 +308,10 @@ def choices(name: Any, names: list[str]) -> str:
 
 def resolve_name(name: Any, options: dict[str, Any]) -> Any:
     """The folder or repository that a model's name stands for; with the package, a missing one is an error at once."""
-    try:
-        from elmo_hf.hub.model_names import resolve_model
-    except ImportError:
-        return name
+    resolve_model = package_attribute("hub.model_names", "resolve_model")
     used = ("revision", "cache_dir", "local_files_only")
-    return resolve_model(name, **{key: options[key] for key in used if options.get(key) is not None})
+    arguments = {key: value for key, value in options.items() if key in used and value is not None}
+    return name if resolve_model is None else resolve_model(name, **arguments)
 
 
 def check_mix(mix: Any, num_layers: int):

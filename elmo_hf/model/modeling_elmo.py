@@ -26,7 +26,14 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import ModelOutput, logging
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import PADDING_CHARACTER, ElmoConfig, check_mix, foreign_pipelines, resolve_name
+from .configuration_elmo import (
+    PADDING_CHARACTER,
+    ElmoConfig,
+    check_mix,
+    foreign_pipelines,
+    package_attribute,
+    resolve_name,
+)
 
 logger = logging.get_logger(__name__)
 
@@ -43,15 +50,10 @@ WEIGHTS_AT_ONCE = 2**24
 
 
 @functools.cache
-def kernel_table(required: bool = False) -> dict[str, Callable]:
+def kernel_table() -> dict[str, Callable]:
     """Faster functions by the name of the function they replace; empty where the package is not installed."""
-    try:
-        from elmo_hf.kernels import CACHES, KERNELS
-    except ImportError:
-        if required:
-            raise ImportError("Caches need the package elmo_hf: pip install elmo-hf.") from None
-        return {}
-    return CACHES if required else KERNELS
+    table = package_attribute("kernels", "KERNELS")
+    return {} if table is None else table
 
 
 def run_kernel(function: Callable, *arguments: Any) -> Any:
@@ -700,6 +702,13 @@ def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor)
         raise ValueError(f"Invalid `past_states`: {len(found) // 2} layers. Expected {config.num_hidden_layers}.")
 
 
+def _cache_function(name: str) -> Callable:
+    function = package_attribute("kernels", name)
+    if function is None:
+        raise ImportError("Caches need the package elmo_hf: pip install elmo-hf.")
+    return function
+
+
 class CheckpointError(ValueError, RuntimeError):
     """Weights that do not fit the model; transformers raises RuntimeError for them."""
 
@@ -777,10 +786,14 @@ class ElmoPreTrainedModel(PreTrainedModel):
         except SafetensorError as error:
             weights = _weights_of(pretrained_model_name_or_path)
             raise OSError(f"{weights} are damaged and cannot be read: {error}.") from error
+        check_types_of_weights = package_attribute("hub.consistency", "check_weight_types")
+        if check_types_of_weights is not None:
+            check_types_of_weights(pretrained_model_name_or_path, kwargs)
         model._adapt_to_checkpoint(pretrained_model_name_or_path, report, kwargs)
         # Without the weights of a biLM a model would compute with random numbers; a head or a mix may be new.
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
-        missing = sorted(key for key in report["missing_keys"] if key.removeprefix(prefix).startswith(needed))
+        lists = (report["missing_keys"], report["unexpected_keys"])
+        missing, unexpected = (sorted(k for k in keys if k.removeprefix(prefix).startswith(needed)) for keys in lists)
         mismatched = sorted((key, list(shape), list(expected)) for key, shape, expected in report["mismatched_keys"])
         problems, option = [], "`output_loading_info=True` returns a report instead"
         if mismatched and not allowed:
@@ -788,6 +801,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
             option = "`ignore_mismatched_sizes=True` initializes such weights anew"
         elif not wants_report:
             problems = [f"{key} is missing" for key in missing]
+            problems += [f"{key} is not part of such a model" for key in unexpected]
+            loaded = ((key, p) for key, p in model.named_parameters() if can_inspect(p))
+            problems += [f"{key} is NaN or infinite" for key, p in loaded if not p.sum(dtype=torch.float64).isfinite()]
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             weights = _weights_of(pretrained_model_name_or_path)
@@ -867,11 +883,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def cache_words(self, number: int | None = None, megabytes: float | None = None):
         """Caches the vectors of words, see `elmo_hf.kernels.cache_words`; needs the package elmo_hf."""
-        kernel_table(required=True)["cache_words"](self, number, megabytes)
+        _cache_function("cache_words")(self, number, megabytes)
 
     def cache_sentences(self, cache: Any):
         """Caches the layers of sentences, see `elmo_hf.kernels.cache_sentences`; needs the package elmo_hf."""
-        kernel_table(required=True)["cache_sentences"](self, cache)
+        _cache_function("cache_sentences")(self, cache)
 
     def layer_weights(self) -> dict[str, Tensor]:
         """The weights of every mix in the model by its name, token vectors first."""
@@ -906,11 +922,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         finally:
             self.config.custom_pipelines = foreign
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
-            # In `try`, or transformers would ask for the package before it loads this file.
-            try:
-                from elmo_hf.hub.files import write_files_beside as write_files
-            except ImportError:
-                write_files = None
+            write_files = package_attribute("hub.files", "write_files_beside")
             if write_files is not None:
                 write_files(self, save_directory)
         if push_to_hub:
@@ -919,10 +931,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
         """As in transformers; with the package elmo_hf installed, a repository without a model card gets one."""
-        try:
-            from elmo_hf.hub.model_card import create_repo_with_card as create_repo
-        except ImportError:
-            create_repo = None
+        create_repo = package_attribute("hub.model_card", "create_repo_with_card")
         if create_repo is not None:
             create_repo(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
         return super().push_to_hub(repo_id, **kwargs)

@@ -19,7 +19,7 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput, Sequence
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig, check, choices
+from .configuration_elmo import ElmoConfig, check, choices, package_attribute
 from .modeling_elmo import (
     ElmoModel,
     ElmoPreTrainedModel,
@@ -76,10 +76,9 @@ def read_head(head: str | dict | None, model_class: "type[ElmoTaskModel]") -> tu
     name = values.pop("type", model_class.default_head)
     head_class = model_class.linear_head
     if head_class is None or name != "linear":
-        try:
-            from elmo_hf.tasks import find_head
-        except ImportError as error:
-            raise ImportError(f"The head {name!r} needs the package: pip install elmo-hf.") from error
+        find_head = package_attribute("tasks", "find_head")
+        if find_head is None:
+            raise ImportError(f"The head {name!r} needs the package: pip install elmo-hf.")
         head_class, values = find_head(name, values, model_class.task_class, has_linear=head_class is not None)
     names = [setting.name for setting in fields(head_class.Settings)]
     for key in values:
@@ -518,10 +517,9 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
 
     def answers(self, tokenizer: Any, questions: Sequence[str], passages: Sequence[str], **options: Any) -> list[Any]:
         """The best span of each passage, see `elmo_hf.tasks.questions.answers.find_answers`. Needs the package."""
-        try:
-            from elmo_hf.tasks.questions.answers import find_answers
-        except ImportError as error:
-            raise ImportError("Answers to questions need the package: pip install elmo-hf.") from error
+        find_answers = package_attribute("tasks.questions.answers", "find_answers")
+        if find_answers is None:
+            raise ImportError("Answers to questions need the package: pip install elmo-hf.")
         return find_answers(self, tokenizer, questions, passages, **options)
 
 

@@ -24,6 +24,7 @@ from .configuration_elmo import (
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
     check,
+    package_attribute,
     resolve_name,
 )
 from .splitting_elmo import SPLITTINGS, get_splitting, panics_as_errors, replace_surrogates, split_words
@@ -273,12 +274,16 @@ class ElmoTokenizer(TokenizersBackend):
         """Loads a tokenizer as in transformers; errors name damaged files."""
         pretrained_model_name_or_path = resolve_name(pretrained_model_name_or_path, kwargs)
         try:
-            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+            tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             if type(error) is not Exception:  # Rust raises Exception itself
                 raise
             files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
             raise ValueError(f"Invalid {files}: {error}.") from error
+        check_files = package_attribute("hub.consistency", "check_loaded_tokenizer")
+        if check_files is not None:
+            check_files(tokenizer, pretrained_model_name_or_path, kwargs)
+        return tokenizer
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
@@ -313,11 +318,7 @@ class ElmoTokenizer(TokenizersBackend):
         if letters is not None:
             texts = [text.translate(letters) for text in texts]
         arguments = (texts, self._tokenizer.pre_tokenizer, self.splitting, self._cache)
-        try:
-            from elmo_hf.kernels import KERNELS
-        except ImportError:
-            return split_words(*arguments)
-        kernel = KERNELS.get("split_words")
+        kernel = (package_attribute("kernels", "KERNELS") or {}).get("split_words")
         words = NotImplemented if kernel is None else kernel(split_words, *arguments)
         return split_words(*arguments) if words is NotImplemented else words
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_hf.hub.consistency import vocabulary_hash
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
@@ -134,6 +135,6 @@ def with_words(
 
 def _with_vocabulary(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoConfig:
     changed = ElmoConfig.from_dict(config.to_dict())
-    changed.vocab_size = len(vocabulary)
+    changed.vocab_size, changed.vocabulary_sha256 = len(vocabulary), vocabulary_hash(vocabulary)
     changed.validate_architecture()
     return changed
