@@ -102,7 +102,7 @@ def _write(path: Path, entries: Sequence[Entry], parameters: dict[str, torch.Ten
 
 
 def _write_vocabulary(model: str | os.PathLike, folder: Path):
-    words = ElmoTokenizer.from_pretrained(model).word_vocabulary
+    words = ElmoTokenizer.from_pretrained(model, splitting="whitespace").word_vocabulary  # splits nothing here
     if words is not None:
         text = "".join(f"{word}\n" for word in words)
         (folder / "vocab.txt").write_text(text, encoding="utf-8", newline="\n")

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from elmo_hf.kernels import constant_weights
 from elmo_hf.model.tokenization_elmo import UNK
 
-from .probabilities import encode, log_probabilities
+from .probabilities import encode, log_probabilities, read_window
 from .scorer import ElmoScorer
 from .streams import fill_streams
 
@@ -273,7 +273,7 @@ def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Se
         ids = torch.from_numpy(inputs).flatten(1, 2)  # (B, 2, W, C) -> (B, 2 W, C): both directions at once
         tokens, mask = encode(model, ids, torch.ones(ids.shape[:2]))
         forward, backward = tokens.split(window, 1)
-        tops, states = model.top_layers(forward, mask[:, :window], backward, states)
+        tops, states = read_window(model, forward, mask[:, :window], backward, states)
         for number, (direction, top) in enumerate(zip(result.directions, tops, strict=True)):
             wanted = targets[:, number].reshape(-1, 4)
             found = log_probabilities(model, [top.flatten(0, 1)], torch.from_numpy(wanted[:, 0]))

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from elmo_hf.hub.consistency import check_agreement
 from elmo_hf.kernels import constant_weights
+from elmo_hf.model.modeling_elmo import pack_tokens
 
 # Tokens that the character encoder and the LSTMs see at one time: the original model needs 0.2 MB for each.
 TOKENS_AT_ONCE = 2048
@@ -51,10 +52,23 @@ def top_layers(
     backward = reversed_rows(tokens, mask)
     parts, states = [], None
     for here in _windows(mask):
-        tops, states = model.top_layers(tokens[:, here], mask[:, here], backward[:, here], states)
+        tops, states = read_window(model, tokens[:, here], mask[:, here], backward[:, here], states)
         parts.append(tops)
     directions = [torch.cat(tops, 1) for tops in zip(*parts, strict=True)]
     return (directions[0], *(reversed_rows(top, mask) for top in directions[1:]))
+
+
+def read_window(
+    model: PreTrainedModel, tokens: torch.Tensor, mask: torch.Tensor, backward_tokens: torch.Tensor, states: Any = None
+) -> tuple[list[torch.Tensor], Any]:
+    """The top layer (B, T, P) of each direction for token vectors (B, T, P), and the states after the last token.
+
+    The backward direction reads `backward_tokens`, in the order in which it reads; its top layer is in the same order.
+    """
+    packing = pack_tokens(mask)
+    inputs = [packing.pack(tokens), packing.pack(backward_tokens)][: model.config.num_directions]
+    outputs, states = model.elmo.bilm(inputs, packing, states)
+    return [packing.unpack(top) for top in outputs[-1]], states
 
 
 @torch.no_grad()

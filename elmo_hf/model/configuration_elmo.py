@@ -5,6 +5,7 @@ import importlib
 import json
 from collections.abc import Callable
 from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -304,6 +305,13 @@ def choices(name: Any, names: list[str]) -> str:
     """The accepted names, and the most similar one."""
     close = difflib.get_close_matches(str(name), names, 1)
     return f"one of {', '.join(map(repr, names))}" + (f" (did you mean {close[0]!r}?)" if close else "")
+
+
+@cache
+def kernel_table() -> dict[str, Callable]:
+    """Faster functions by the name of the function they replace; empty where the package is not installed."""
+    table = package_attribute("kernels", "KERNELS")
+    return {} if table is None else table
 
 
 def resolve_name(name: Any, options: dict[str, Any]) -> Any:

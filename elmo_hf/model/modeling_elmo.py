@@ -31,6 +31,7 @@ from .configuration_elmo import (
     ElmoConfig,
     check_mix,
     foreign_pipelines,
+    kernel_table,
     package_attribute,
     resolve_name,
 )
@@ -47,13 +48,6 @@ IGNORED_KEYWORDS = (*ATTENTION_KEYWORDS, "token_type_ids", "use_cache", "num_ite
 # Words whose convolutions are computed at once, and weights that are dequantized at once: bounds of memory.
 WORDS_AT_ONCE = 512
 WEIGHTS_AT_ONCE = 2**24
-
-
-@functools.cache
-def kernel_table() -> dict[str, Callable]:
-    """Faster functions by the name of the function they replace; empty where the package is not installed."""
-    table = package_attribute("kernels", "KERNELS")
-    return {} if table is None else table
 
 
 def run_kernel(function: Callable, *arguments: Any) -> Any:
@@ -112,12 +106,10 @@ def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
 class ElmoLinear(nn.Linear):
     """A linear layer that a kernel may compute."""
 
+    large_weights: ClassVar[tuple[str, ...]] = ("weight",)
+
     def forward(self, x: Tensor) -> Tensor:
         return run_kernel(linear, x, stored_weight(self), self.bias)
-
-    def quantize(self):
-        """Stores the weight in eight bits, for inference."""
-        quantize_weight(self, "weight")
 
 
 @dataclass
@@ -335,12 +327,6 @@ class ElmoCharacterEncoder(nn.Module):
         x = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
         return x if self.projection is None else self.projection(x)
 
-    def quantize(self):
-        """Stores the weights behind the convolutions in eight bits, for inference."""
-        for module in self.modules():
-            if isinstance(module, ElmoLinear):
-                module.quantize()
-
 
 class ElmoWordEmbedding(nn.Module):
     """Word ids (...,), 0 for no token and k + 1 for line k of the vocabulary -> token vectors (..., P)."""
@@ -429,6 +415,8 @@ def lstm_step(
 class ElmoLstmWeights(nn.Module):
     """The weights of one layer of one direction; calling it with the layer's input, which hooks see, returns them."""
 
+    large_weights: ClassVar[tuple[str, ...]] = ("weight_input", "weight_recurrent", "weight_projection")
+
     def __init__(self, config: ElmoConfig):
         super().__init__()
         projection, cell = config.projection_size, config.cell_size
@@ -440,14 +428,8 @@ class ElmoLstmWeights(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Weight, Weight, Tensor, Weight | None]:
         """The fields of LstmWeights, in a plain tuple, whose tensors backward hooks see."""
-        matrices = [stored_weight(self, name) for name in ("weight_input", "weight_recurrent", "weight_projection")]
+        matrices = [stored_weight(self, name) for name in self.large_weights]
         return *matrices[:2], self.bias, matrices[2]
-
-    def quantize(self):
-        """Stores the matrices in eight bits, for inference."""
-        for name in ("weight_input", "weight_recurrent", "weight_projection"):
-            if getattr(self, name) is not None:
-                quantize_weight(self, name)
 
 
 class ElmoLstmLayer(GradientCheckpointingLayer):
@@ -817,6 +799,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def post_init(self):
         super().post_init()
+        if self.config.int8_weights:
+            self._quantize_weights()
         self._apply_freezing()
 
     def freeze(self, parts: bool | Sequence[str] = True):
@@ -873,13 +857,15 @@ class ElmoPreTrainedModel(PreTrainedModel):
         config remembers it, so that `save_pretrained` writes and `from_pretrained` reads the small weights.
         """
         if not self.config.int8_weights:
-            self.quantize_modules()
             self.config.int8_weights = True
+            self._quantize_weights()
             self.freeze()
 
-    def quantize_modules(self):
-        """Quantizes the weights without a change of the config."""
-        self.base_model.quantize_modules()
+    def _quantize_weights(self):
+        for module in self.modules():
+            for name in getattr(module, "large_weights", ()):
+                if getattr(module, name, None) is not None:
+                    quantize_weight(module, name)
 
     def cache_words(self, number: int | None = None, megabytes: float | None = None):
         """Caches the vectors of words, see `elmo_hf.kernels.cache_words`; needs the package elmo_hf."""
@@ -965,16 +951,6 @@ class ElmoModel(ElmoPreTrainedModel):
         self.bilm = ElmoBiLm(config)
         self.scalar_mix = ElmoScalarMix(config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2)
         self.post_init()
-        if config.int8_weights:
-            self.quantize_modules()
-            self._apply_freezing()
-
-    def quantize_modules(self):
-        if not self.config.word_input:
-            self.token_encoder.quantize()
-        for stack in self.bilm.directions:
-            for weights in stack:
-                weights.quantize()
 
     def get_input_embeddings(self) -> nn.Module:
         return self.token_encoder
@@ -1075,12 +1051,9 @@ class ElmoModel(ElmoPreTrainedModel):
         """The context-free token vectors (B, T, P) of a batch, zero where masked, and the mask (B, T) as bool."""
         check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask)
         mask = token_mask(input_ids, attention_mask, inputs_embeds)
-        if inputs_embeds is not None:
-            return torch.where(mask[..., None], inputs_embeds, 0.0), mask
-        positions = mask.flatten().nonzero().squeeze(1)
-        vectors = self.token_encoder(input_ids.flatten(0, 1).index_select(0, positions))  # (N, P)
-        padded = vectors.new_zeros(mask.numel(), vectors.shape[1]).index_copy(0, positions, vectors)
-        return padded.unflatten(0, mask.shape), mask
+        packing = pack_tokens(mask)
+        tokens = self.token_encoder(packing.pack(input_ids)) if inputs_embeds is None else packing.pack(inputs_embeds)
+        return packing.unpack(tokens), mask
 
 
 def token_mask(

@@ -170,6 +170,8 @@ class ElmoSoftmax(ElmoLinear):
 class ElmoTiedSoftmax(ElmoSoftmax):
     """A softmax whose weight is the embedding of the input words (`share_embedding_softmax`)."""
 
+    large_weights = ()  # the embedding is a table of floats
+
     def __init__(self, embedding: nn.Embedding):
         nn.Module.__init__(self)
         # In a tuple, so that the embedding belongs to the encoder alone and is not saved twice.
@@ -211,17 +213,6 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         else:
             self.softmax = ElmoSoftmax(config.projection_size, config.vocab_size)
         self.post_init()
-        if config.int8_weights:
-            self._quantize_softmax()
-            self._apply_freezing()
-
-    def quantize_modules(self):
-        super().quantize_modules()
-        self._quantize_softmax()
-
-    def _quantize_softmax(self):
-        if not self.config.share_embedding_softmax:
-            self.softmax.quantize()
 
     def get_output_embeddings(self) -> nn.Module:
         return self.softmax
@@ -300,33 +291,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             # One call, in which a word that both directions read is encoded once.
             ids = torch.cat([ids, packing.pack(backward_input_ids)])
             inputs = list(self.elmo.token_encoder(ids).chunk(2))
-        tops, states = self._packed_top_layers(inputs, packing, past_states, self.config.dropout)
-        return tops, packing, states
-
-    def top_layers(
-        self, tokens: Tensor, mask: Tensor, backward_tokens: Tensor | None = None, past_states: States | None = None
-    ) -> tuple[list[Tensor], States]:
-        """The input of the softmax, (B, T, P) of each direction, and the states after the last token.
-
-        Args:
-            tokens, mask: token vectors (B, T, P) and their mask, as `model.elmo.encode_tokens` returns them.
-            backward_tokens: what the backward direction reads, in the order in which it reads; the top layer of that
-                direction is then in the same order. By default `tokens`, from the last to the first.
-            past_states: as in ElmoModel.
-        """
-        if past_states is not None:
-            check_states(self.config, past_states, len(mask), self.elmo.bilm.forward_layers[0].bias)
-        packing = pack_tokens(mask.bool())
-        x, is_reversed = packing.pack(tokens), backward_tokens is None
-        backward = x.index_select(0, packing.reverse) if is_reversed else packing.pack(backward_tokens)
-        tops, states = self._packed_top_layers([x, backward][: self.config.num_directions], packing, past_states)
-        return _unpack(tops, packing, is_reversed), states
-
-    def _packed_top_layers(
-        self, inputs: list[Tensor], packing: Packing, past_states: States | None, dropout: float = 0.0
-    ) -> tuple[list[Tensor], States]:
-        outputs, states = self.elmo.bilm(inputs, packing, past_states, dropout)
-        return [F.dropout(top, dropout, self.training) for top in outputs[-1]], states
+        outputs, states = self.elmo.bilm(inputs, packing, past_states, self.config.dropout)
+        return [F.dropout(top, self.config.dropout, self.training) for top in outputs[-1]], packing, states
 
     def _check_backward(self, input_ids: Tensor, backward_input_ids: Tensor):
         if not self.config.bidirectional:

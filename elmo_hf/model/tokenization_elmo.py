@@ -24,6 +24,7 @@ from .configuration_elmo import (
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
     check,
+    kernel_table,
     package_attribute,
     resolve_name,
 )
@@ -318,7 +319,7 @@ class ElmoTokenizer(TokenizersBackend):
         if letters is not None:
             texts = [text.translate(letters) for text in texts]
         arguments = (texts, self._tokenizer.pre_tokenizer, self.splitting, self._cache)
-        kernel = (package_attribute("kernels", "KERNELS") or {}).get("split_words")
+        kernel = kernel_table().get("split_words")
         words = NotImplemented if kernel is None else kernel(split_words, *arguments)
         return split_words(*arguments) if words is NotImplemented else words
 

@@ -265,7 +265,7 @@ def test_what_eight_bits_cannot_do_is_refused(tmp_path):
         settings = Settings(tmp_path / "out", [str(tmp_path / "text.txt")], start=str(tmp_path / "model"), **more)
         with pytest.raises(ValueError, match="weights in eight bits, which do not train"):
             pretrain(settings, say=lambda line: None)
-    with pytest.raises(ValueError, match="weights in eight bits; accepted is the float model"):
+    with pytest.raises(ValueError, match="weights in eight bits. Expected the float model"):
         export(tmp_path / "model", tmp_path / "exported")
     body = new_model()
     body.quantize()

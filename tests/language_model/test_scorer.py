@@ -255,7 +255,7 @@ def test_models_and_tokenizers_that_are_no_language_model(converted, tmp_path):
         ElmoScorer(ElmoModel(model.config), tokenizer)
     with pytest.raises(ValueError, match="tokenizer has no vocabulary"):
         ElmoScorer(model, ElmoTokenizer())
-    with pytest.raises(ValueError, match="softmax has 8 rows, but the tokenizer's vocabulary has 7 words"):
+    with pytest.raises(ValueError, match="its vocabulary has 7 words, but .vocab_size. in config.json is 8"):
         ElmoScorer(model, ElmoTokenizer(word_vocabulary=VOCABULARY[:-1]))
     with pytest.raises(ValueError, match="<UNK> missing. Expected <S>, </S> and <UNK>"):
         ElmoScorer(model, ElmoTokenizer(word_vocabulary=["unk" if word == "<UNK>" else word for word in VOCABULARY]))
