@@ -102,7 +102,8 @@ def test_splitting():
     assert ElmoTokenizer("whitespace").tokenize(text) == ["It's", "a", "test,", "isn't", "it?"]
     assert ElmoTokenizer().tokenize(text) == ["It", "'s", "a", "test", ",", "isn", "'t", "it", "?"]
     with pytest.raises(
-        ValueError, match="Invalid `splitting`: 'spacy'. Expected 'moses-en', 'whitespace', 'unicode-words', 'characters' or 'residues'"
+        ValueError,
+        match="Invalid `splitting`: 'spacy'. Expected 'moses-en', .* or 'residues'",
     ):
         ElmoTokenizer("spacy")
 
