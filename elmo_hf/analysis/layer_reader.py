@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from elmo_hf.embedding import embed_corpus, open_store
 from elmo_hf.embedding.embedder import ElmoEmbedder
+from elmo_hf.text.inputs import check_is_list
 
 
 class LayerReader:
@@ -55,6 +56,7 @@ class LayerReader:
 
     def read(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[np.ndarray]:
         """The layers (L + 1, words, hidden_size) of each sentence in its order; a few are read ahead."""
+        check_is_list(sentences, "sentences")
         return self.embedder.encode(iter(sentences), layers="all")
 
     def read_stored(

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import AutoConfig
 
 import elmo_hf
-from elmo_hf.hub.model_names import resolve_model
+from elmo_hf.model.configuration_elmo import ElmoConfig
+from elmo_hf.text.inputs import check_is_list
 
 from .results import AnalysisResult, layer_names
 
@@ -72,6 +72,7 @@ def mix_weights(models: Sequence[Any]) -> MixWeights:
 
     ```
     """
+    check_is_list(models, "models", "a list of models or of their names")
     if not models:
         raise ValueError("No model was given; accepted is one or more.")
     found = MixWeights([], [], [])
@@ -89,9 +90,8 @@ def mix_weights(models: Sequence[Any]) -> MixWeights:
 
 
 def _load(name: str | os.PathLike) -> Any:
-    name = resolve_model(name)
-    architectures = AutoConfig.from_pretrained(name).architectures or ["ElmoModel"]
+    architectures = ElmoConfig.from_pretrained(name).architectures or ["ElmoModel"]
     model_class = getattr(elmo_hf, architectures[0], None)
     if model_class is None:
-        raise ValueError(f"{name} holds a {architectures[0]}; accepted are models of this package.")
+        raise ValueError(f"{name} holds a {architectures[0]}. Expected a model of this package.")
     return model_class.from_pretrained(name)

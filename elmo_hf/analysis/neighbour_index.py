@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from elmo_hf.atomic_files import write_text_atomically
+from elmo_hf.text.inputs import check_is_list
 
 from .layer_reader import LayerReader, unit_vectors
 from .similarity import chosen_layer
@@ -98,6 +99,7 @@ class NeighbourIndex:
             num_words: so many of the corpus's most frequent words are kept without context too.
             progress: called with the number of vectors after each step.
         """
+        check_is_list(sentences, "sentences")
         folder, layer = Path(folder), chosen_layer(layer, reader.num_layers)
         state = _read_state(folder)
         if state is None:

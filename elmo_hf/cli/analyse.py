@@ -9,7 +9,7 @@ import typer
 from elmo_hf.text.files import TEXT_FILES
 
 from .language_model import Device
-from .models import AnyModel, LanguageModel
+from .models import AnyModel, LanguageModel, find_model_argument
 from .text_input import ErrorHandling, Splitting, TextInput, Tokenized, check_sentences, choose_splitting
 
 # Sentences between two movements of a progress bar.
@@ -262,7 +262,13 @@ def senses(
 
 @analyse.command(no_args_is_help=True)
 def weights(
-    models: Annotated[list[str], typer.Argument(help="Folders or repositories of fine-tuned models.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders or repositories of fine-tuned models.",
+            callback=lambda names: [find_model_argument(name) for name in names],
+        ),
+    ],
     plot: Plot = None,
     json: Json = None,
 ):
@@ -354,6 +360,8 @@ def check_outputs(plot: Path | None, *others: Path | None):
 
         check_plot(plot)
     for path in others:
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder. Expected the name of a file to write.")
         if path is not None and not path.absolute().parent.is_dir():
             raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
 

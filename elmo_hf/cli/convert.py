@@ -167,5 +167,10 @@ def _verify(model: str, expected: str, sentences: Path, batch_size: int, statele
     outcome = conversion.verify(model, conversion.fetch(expected), sentences, batch_size, stateless)
     typer.echo(outcome)
     if not outcome.largest <= tolerance:
-        typer.echo(f"The largest difference, {outcome.largest:.2e}, is above {tolerance:.0e}.", err=True)
+        typer.echo(
+            f"The largest difference, {outcome.largest:.2e}, is above {tolerance:.0e}. Check that --sentences are "
+            "those of the dump, in the same order and tokenised in the same way; that --batch-size is that of the "
+            "original program; and whether it carried its state along (if not, add --stateless).",
+            err=True,
+        )
         raise typer.Exit(1)

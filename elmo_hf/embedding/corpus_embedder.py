@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from elmo_hf.text.inputs import Sentence
+from elmo_hf.text.inputs import Sentence, check_is_list
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
 from .output_spec import OutputSpec
@@ -96,6 +96,7 @@ def embed_corpus(
 
     ```
     """
+    check_is_list(sentences, "sentences", "a list of sentences; `SentenceSource(path)` reads those of a file")
     output = Path(output)
     format = _choose_format(format, output)
     layout = None if format in FORMATS else format

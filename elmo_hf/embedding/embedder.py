@@ -17,7 +17,7 @@ from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import BOS, EOS, ElmoTokenizer
 from elmo_hf.tensors import resize_states
-from elmo_hf.text.inputs import Sentence
+from elmo_hf.text.inputs import Sentence, check_is_list
 
 from .output_spec import OutputSpec
 from .sentence_chunks import chunks
@@ -26,6 +26,9 @@ from .sentence_chunks import chunks
 BATCH_TOKENS = 4096
 # Distinct words whose vectors are made at one time.
 WORDS_AT_ONCE = 4096
+
+# What errors expect.
+SENTENCES, WORD_LISTS = "a string, or a list of strings or of lists of words", "a list of lists of words"
 
 Layers = str | int | Sequence[int]
 
@@ -198,6 +201,8 @@ class ElmoEmbedder:
         spec = OutputSpec.from_arguments(self.model.config, layers, pooling, boundaries, dtype)
         if spec.dtype == "bfloat16" and not as_tensors:
             raise ValueError("NumPy has no bfloat16; accepted with dtype='bfloat16' is as_tensors=True.")
+        if is_split_into_words or not isinstance(sentences, str):
+            check_is_list(sentences, "sentences", WORD_LISTS if is_split_into_words else SENTENCES)
         single = isinstance(sentences, str)
         if is_split_into_words and isinstance(sentences, (list, tuple)):
             single = not sentences or isinstance(sentences[0], str)
@@ -243,14 +248,17 @@ class ElmoEmbedder:
 
     def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
         """All layers of one list of words, (layers, words, size), as AllenNLP's ElmoEmbedder gives them."""
+        check_is_list(sentence, "sentence", "a list of words")
         return self.encode(list(sentence), layers="all", is_split_into_words=True)
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """All layers of each list of words, as AllenNLP's ElmoEmbedder gives them."""
+        check_is_list(batch, "batch", WORD_LISTS)
         return self.encode(_lists(batch), layers="all", show_progress=False)
 
     def embed_sentences(self, sentences: Iterable[Sequence[str]], batch_size: int = 64) -> Iterator[np.ndarray]:
         """All layers of any number of lists of words, one array after the other."""
+        check_is_list(sentences, "sentences", WORD_LISTS)
         return self.encode(
             (words for words in _lists(sentences)), layers="all", batch_size=batch_size, show_progress=False
         )
@@ -259,6 +267,7 @@ class ElmoEmbedder:
 
     def words(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         """The words of each sentence: strings are split by the tokenizer, lists stay as they are."""
+        check_is_list(sentences, "sentences")
         strings = [sentence for sentence in sentences if isinstance(sentence, str)]
         split = iter(self.tokenizer.split(strings))
         return [next(split) if isinstance(sentence, str) else list(sentence) for sentence in sentences]
@@ -300,6 +309,7 @@ class ElmoEmbedder:
 
     def word_vectors(self, words: Sequence[str]) -> torch.Tensor:
         """Words -> what the biLM reads in their places, (words, P): layer 0, whatever stands around them."""
+        check_is_list(words, "words", "a list of words")
         return self._vectors_of_rows(self.tokenizer.word_table(list(words))[3:])
 
     def _word_table(self, sentences: Sequence[Sequence[str]]) -> tuple[torch.Tensor, dict[str, int]]:

@@ -12,7 +12,10 @@ import torch
 # The one key of a shard's own notes.
 NOTES = "elmo_hf_part"
 # What to do about a damaged shard.
-REMEDY = "Repeat the command with --verify (in Python, `verify=True`): damaged shards are written again."
+REMEDY = (
+    "Remove the file and repeat the command, which writes it again; `elmo-hf embed` with --verify finds all damaged "
+    "shards."
+)
 
 
 @dataclass(frozen=True)

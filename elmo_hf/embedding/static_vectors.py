@@ -15,7 +15,7 @@ from elmo_hf.atomic_files import write_atomically
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import ElmoModel
 from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, ElmoTokenizer, read_word_vocabulary
-from elmo_hf.text.inputs import Sentence
+from elmo_hf.text.inputs import Sentence, check_is_list
 
 from .embedder import ElmoEmbedder
 
@@ -49,6 +49,8 @@ def average_vectors(
 
     ```
     """
+    check_is_list(sentences, "sentences")
+    check_is_list(words or [], "words", "a list of words")
     lines = {word: line for line, word in enumerate(words or [])}
     given, size = len(lines), embedder.model.config.hidden_size
     sums, counts = np.zeros((max(given, 1024), size)), np.zeros(max(given, 1024), dtype=np.int64)
@@ -102,6 +104,7 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
 
     ```
     """
+    check_is_list(words, "words", "a list of words")
     vectors = vectors.float().cpu().numpy() if isinstance(vectors, torch.Tensor) else np.asarray(vectors)
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise ValueError(

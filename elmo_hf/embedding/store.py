@@ -197,8 +197,10 @@ def begin_store(
 ) -> dict[str, Any]:
     """Makes the folder, or sees that what is there is the same store; gives the settings that count."""
     if not settings_path(folder).exists():
-        if folder.exists() and any(not name.startswith(".") for name in os.listdir(folder)):
+        if folder.is_dir() and any(not name.startswith(".") for name in os.listdir(folder)):
             raise ValueError(f"{folder} holds other files. Expected a new folder, or a store to resume.")
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file. Expected a new folder, or a store to resume.")
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder, settings)
     here = read_settings(folder, formats, content)

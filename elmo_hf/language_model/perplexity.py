@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from elmo_hf.kernels import constant_weights
 from elmo_hf.model.tokenization_elmo import UNK
+from elmo_hf.text.inputs import check_is_list
 
 from .probabilities import encode, log_probabilities, read_window
 from .scorer import ElmoScorer
@@ -184,8 +185,7 @@ def perplexity(
 
     ```
     """
-    if isinstance(sentences, str):
-        raise ValueError(f"Invalid `sentences`: the string {sentences!r:.40}. Expected a list of sentences, [text].")
+    check_is_list(sentences, "sentences")
     window = _checked_window(streams, window, batch_size)
     result = count(ElmoScorer(model, tokenizer, batch_size or 32), sentences, streams, window)
     if not result.sentences:

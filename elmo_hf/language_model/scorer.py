@@ -14,13 +14,14 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import BOS, EOS, UNK, ElmoTokenizer
 from elmo_hf.text.files import excerpt
+from elmo_hf.text.inputs import check_is_list
 
 from .probabilities import NEEDED, best_words, check_language_model, log_probabilities, top_layers
 
 # A batch holds fewer sentences where they are so long that their padded rows are more tokens than this.
 PADDED_TOKENS_AT_ONCE = 2**15
 # Sentences are read ahead and batched by length, but never more words than this: results come in steps of so many.
-WORDS_AHEAD = 2**14
+WORDS_AHEAD = 2**16
 
 
 @dataclass(frozen=True)
@@ -358,6 +359,7 @@ class ElmoScorer:
 
     def ahead(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[list[list[str]]]:
         """The words of any number of sentences, as many sentences at a time as are read ahead."""
+        check_is_list(sentences, "sentences")
         ahead, words = [], 0
         for sentence in sentences:
             ahead.append(self.words(sentence))

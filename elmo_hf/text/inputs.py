@@ -167,6 +167,25 @@ class SentenceSource:
         raise ValueError(f"{where} holds {value!r:.60}; accepted are a string or a list of words.")
 
 
+def check_is_list(value: Any, name: str, expected: str = "a list of sentences, [text]"):
+    """Raises if a list is meant and a string is given, whose characters would be taken for its items.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.text.inputs import check_is_list
+    >>> check_is_list("It rains.", "sentences")
+    Traceback (most recent call last):
+    ValueError: Invalid `sentences`: the string 'It rains.'. Expected a list of sentences, [text].
+
+    ```
+    """
+    if isinstance(value, (str, bytes)):
+        raise ValueError(f"Invalid `{name}`: the string {value!r:.40}. Expected {expected}.")
+    if not isinstance(value, Iterable):
+        raise ValueError(f"Invalid `{name}`: {value!r:.40}. Expected {expected}.")
+
+
 def read_dataset(name: str, split: str = "train") -> Iterable[dict[str, Any]]:
     """The rows of a dataset: from a folder that `save_to_disk` wrote, or streamed from the Hub."""
     from datasets import load_dataset, load_from_disk

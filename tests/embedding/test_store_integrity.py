@@ -27,7 +27,7 @@ def test_verify_writes_damaged_shards_again(format, embedder, sentences, tmp_pat
         content[int(share * len(content))] ^= 4
         path.write_bytes(content)
     damaged[4].write_bytes(whole[damaged[4].name][:-20])
-    with pytest.raises(ValueError, match=r"part-00000\d.\w+ is damaged.* Repeat the command with --verify"):
+    with pytest.raises(ValueError, match=r"part-00000\d.\w+ is damaged.* repeat the command"):
         embed_corpus(embedder, sentences, store, format, **SETTINGS)
     summary = embed_corpus(embedder, sentences, store, format, verify=True, **SETTINGS)
     assert (summary.damaged, summary.written, summary.existing) == (5, 5, 3) and contents(store) == whole
