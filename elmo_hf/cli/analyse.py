@@ -10,6 +10,7 @@ from elmo_hf.text.files import TEXT_FILES
 
 from .language_model import Device
 from .models import AnyModel, LanguageModel, find_model_argument
+from .native_note import note_missing_library
 from .text_input import ErrorHandling, Splitting, TextInput, Tokenized, check_sentences, choose_splitting
 
 # Sentences between two movements of a progress bar.
@@ -114,6 +115,7 @@ def surprise(
     if plot is not None and len(lines) > 1:
         raise ValueError(f"Invalid `--plot`: the text has {len(lines):,} sentences. Expected one sentence.")
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    note_missing_library(device)
     sentences = TextInput(lines, ", ".join(files or ["-"]), lambda: scorer.tokenizer.splitting)
     found = TextSurprisal(
         list(tqdm(_surprisal_in_steps(scorer, list(sentences)), "", len(lines), unit=" sentences", disable=None))
@@ -350,7 +352,9 @@ def _for_column(path: Path | None, column: str, columns: list[str]) -> Path | No
 def _reader(model: str, splitting: str | None, device: str | None) -> Any:
     from elmo_hf.analysis import LayerReader
 
-    return LayerReader.from_pretrained(model, splitting, device)
+    reader = LayerReader.from_pretrained(model, splitting, device)
+    note_missing_library(device)
+    return reader
 
 
 def check_outputs(plot: Path | None, *others: Path | None):

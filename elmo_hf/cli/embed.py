@@ -10,6 +10,7 @@ import typer
 from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
 from elmo_hf.cli.language_model import Device
 from elmo_hf.cli.models import AnyModel
+from elmo_hf.cli.native_note import note_missing_library
 from elmo_hf.cli.text_input import ErrorHandling, Splitting, TextInput
 from elmo_hf.text.files import PACKED, plural
 
@@ -134,6 +135,7 @@ def embed(
         lambda: splitting or ElmoTokenizer.from_pretrained(model, **arguments).splitting,
     )
     source.check_not_empty()
+    note_missing_library(device)
     progress = Progress()
     start = time.perf_counter()
     try:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.models import LanguageModel
+from elmo_hf.cli.native_note import note_missing_library
 from elmo_hf.cli.text_input import (
     ErrorHandling,
     Splitting,
@@ -61,6 +62,7 @@ def perplexity(
     from elmo_hf import perplexity as measure
 
     loaded = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    note_missing_library(device)
     lines = TextInput(read_lines(files, errors, progress=True), _join(files), lambda: loaded.tokenizer.splitting)
     result = measure(loaded.model, loaded.tokenizer, lines, streams, window, batch_size)
     typer.echo(result)
@@ -90,6 +92,7 @@ def score(
     from elmo_hf import ElmoScorer, read_lines
 
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device, batch_size)
+    note_missing_library(device)
     directions = ("forward", "backward", "both") if scorer.model.config.bidirectional else ("forward",)
     # On a terminal a progress bar would appear between the lines of the table.
     lines = read_lines(files or "-", errors, progress=not sys.stdout.isatty())
@@ -125,6 +128,7 @@ def substitute(
     from elmo_hf import ElmoScorer
 
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    note_missing_library(device)
     check_sentences([sentence], scorer.tokenizer.splitting)
     found = scorer.substitutes(sentence, position, k, specials)
     _print_row("score", "forward", "backward", "word")
@@ -149,6 +153,7 @@ def predict(
     from elmo_hf import ElmoScorer
 
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
+    note_missing_library(device)
     check_sentences([text], scorer.tokenizer.splitting)
     found = (scorer.previous_words if before else scorer.next_words)(text, k, specials)
     _print_row("score", "word")

@@ -38,6 +38,6 @@ def describe_model(model: Any, has_kernels: bool) -> str:
         most = native_lstm.most_texts(weights.weight_input)
         products = f"{products} and {native.name}{'' if most is None else f' for up to {most} texts'}"
     elif device.type == "cpu" and library() is None:
-        products = f"{products}, without the native library (a C compiler, or a wheel, brings it)"
+        products = f"{products}, without the native library (install a C compiler, then elmo-hf again)"
     threads = f" and {torch.get_num_threads()} threads" if device.type == "cpu" else ""
     return f"kernels: {type_name} on {device} by {products}{threads}."
