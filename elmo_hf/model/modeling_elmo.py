@@ -772,6 +772,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
         if check_types_of_weights is not None:
             check_types_of_weights(pretrained_model_name_or_path, kwargs)
         model._adapt_to_checkpoint(pretrained_model_name_or_path, report, kwargs)
+        if getattr(model.config, "base_model", None):
+            attach_bilm = package_attribute("hub.head_checkpoints", "attach_bilm")
+            if attach_bilm is None:
+                raise ImportError("A checkpoint of a head alone needs the package: pip install elmo-hf.")
+            attach_bilm(model, pretrained_model_name_or_path, kwargs)
         # Without the weights of a biLM a model would compute with random numbers; a head or a mix may be new.
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
         lists = (report["missing_keys"], report["unexpected_keys"])
@@ -801,6 +806,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
         super().post_init()
         if self.config.int8_weights:
             self._quantize_weights()
+        if getattr(self.config, "base_model", None):
+            self._keys_to_ignore_on_load_missing.add(r"(^|\.)(token_encoder|bilm)\.")  # loaded from the base
         self._apply_freezing()
 
     def freeze(self, parts: bool | Sequence[str] = True):
@@ -819,6 +826,8 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def _apply_freezing(self):
         frozen = self._frozen_parts()
+        if getattr(self, "_shared_bilm", None) is not None and set(self.config.bilm_parts) - set(frozen):
+            package_attribute("hub.head_checkpoints", "unshare")(self)
         for part, modules in self.base_model.bilm_parts().items():
             for module in modules:
                 module.requires_grad_(part not in frozen)
@@ -898,7 +907,15 @@ class ElmoPreTrainedModel(PreTrainedModel):
                 logger.warning_once(f"`{name}` is ignored: an ELMo has no attention and no positions.")
 
     def save_pretrained(self, save_directory: str | os.PathLike, *args: Any, push_to_hub: bool = False, **kwargs: Any):
-        """As in transformers; with the package elmo_hf installed, it also writes a model card unless there is one."""
+        """As in transformers; with the package elmo_hf installed, it also writes a model card unless there is one.
+
+        With `head_only=True` everything but the biLM is saved, and the name and the fingerprint of the checkpoint
+        that the biLM is loaded from: `base`, a folder or a repository. Default: what this model was loaded from.
+        """
+        if kwargs.pop("head_only", False):
+            base = kwargs.pop("base", None)
+            prepare_save = package_attribute("hub.head_checkpoints", "prepare_save")
+            kwargs |= prepare_save(self, save_directory, base, push_to_hub)
         hub_names = ("repo_id", "commit_message", "commit_description", "private", "revision", "create_pr", "tags")
         hub_arguments = {name: kwargs.pop(name) for name in hub_names if name in kwargs} if push_to_hub else {}
         foreign = foreign_pipelines(getattr(self.config, "custom_pipelines", None))
@@ -907,6 +924,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
             super().save_pretrained(save_directory, *args, **kwargs)
         finally:
             self.config.custom_pipelines = foreign
+            self.config.__dict__.pop("base_model", None)
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
             write_files = package_attribute("hub.files", "write_files_beside")
             if write_files is not None:
