@@ -1,0 +1,105 @@
+"""The tasks of the comparison: sentences as words, labels of words or of sentences, and their scores."""
+
+import gzip
+import random
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from seqeval.metrics import f1_score
+
+from elmo_hf import read_conll, read_conllu
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "english"))
+from taggers import read_entities
+
+# Of the training sets of EWT (the first sentences) and SST (a random sample): all of it takes an hour of a CPU.
+TRAIN_SENTENCES = 3000
+
+
+class Part(NamedTuple):
+    """Sentences as words, and for each a list of labels: one for each word, or one for the sentence."""
+
+    sentences: list[list[str]]
+    labels: list[list[str]]
+
+
+class Task(NamedTuple):
+    """A task of the table; tasks with the same `text` share their vectors."""
+
+    text: str
+    parts: dict[str, Part]
+    metric: str
+    of_sentences: bool = False
+
+    def score(self, predicted: list[str]) -> float:
+        """Accuracy or F1 of entities on the test part, in percent; `predicted` are all labels in order."""
+        gold = self.parts["test"].labels
+        if self.metric == "accuracy":
+            flat = [label for labels in gold for label in labels]
+            return 100 * sum(a == b for a, b in zip(flat, predicted, strict=True)) / len(flat)
+        labels = iter(predicted)
+        return 100 * float(f1_score(gold, [[next(labels) for _ in own] for own in gold], zero_division=0))
+
+
+def ewt(column: str) -> Callable[[Path], Task]:
+    """UD English-EWT with its parts of speech, or the entities of Universal NER: the same sentences for all columns.
+
+    Sentences that the two data sets split into words in different ways are left out.
+    """
+
+    def read(data: Path) -> Task:
+        parts = {}
+        for name, file, most in (("train", "train.first-commit-2022", TRAIN_SENTENCES), ("test", "test", None)):
+            tagged = read_conllu(data / "pos" / f"en_ewt-ud-{name}.conllu.gz", ["upos", "xpos"])
+            named = read_entities(data / "ner" / "uner_en_ewt" / f"en_ewt-ud-{file}.iob2.gz")
+            rows = [
+                {**one, **other} for one, other in zip(tagged, named, strict=False) if one["tokens"] == other["tokens"]
+            ][:most]
+            parts[name] = Part([row["tokens"] for row in rows], [row[column] for row in rows])
+        return Task("ewt", parts, "f1" if column == "entities" else "accuracy")
+
+    return read
+
+
+def wnut(data: Path) -> Task:
+    """Emerging entities of WNUT17, all training sentences."""
+    files = {"train": "wnut17train.conll", "test": "emerging.test.annotated"}
+    parts = {}
+    for name, file in files.items():
+        rows = read_conll(data / "ner" / file, separator="\t")
+        parts[name] = Part(list(rows["tokens"]), list(rows["labels"]))
+    return Task("wnut", parts, "f1")
+
+
+def sentiment(classes: int) -> Callable[[Path], Task]:
+    """SST-5, or SST-2 without the neutral sentences."""
+
+    def read(data: Path) -> Task:
+        parts = {}
+        for name, most in (("train", TRAIN_SENTENCES), ("test", None)):
+            with gzip.open(data / "sentiment" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:
+                trees = [line.strip() for line in file if line.strip()]
+            if most is not None:
+                trees = random.Random(0).sample(trees, most)
+            sentences = [re.findall(r" ([^ ()]+)\)", tree) for tree in trees]
+            labels = [tree[1] for tree in trees]
+            rows = [[label] for label in labels]
+            if classes == 2:  # neutral sentences have no label
+                rows = [[] if label == "2" else ["negative" if label < "2" else "positive"] for label in labels]
+            parts[name] = Part(sentences, rows)
+        return Task("sst", parts, "accuracy", of_sentences=True)
+
+    return read
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "UPOS": ewt("upos"),
+    "XPOS": ewt("xpos"),
+    "UNER": ewt("entities"),
+    "WNUT17": wnut,
+    "SST-5": sentiment(5),
+    "SST-2": sentiment(2),
+}
