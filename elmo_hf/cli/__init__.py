@@ -18,6 +18,7 @@ from elmo_hf.cli.help import prepare_help
 from elmo_hf.cli.language_model import perplexity, predict, score, substitute
 from elmo_hf.cli.page import page
 from elmo_hf.cli.pretrain import pretrain
+from elmo_hf.cli.splitting import splitting
 
 app = typer.Typer(
     name="elmo-hf",
@@ -54,6 +55,7 @@ for command in (
     substitute,
     predict,
     pretrain,
+    splitting,
     embed,
     finetune,
     annotate,

@@ -1,4 +1,4 @@
-"""`elmo-hf pretrain`: made from the fields of `Settings`, which say what each option is."""
+"""`elmo-hf pretrain`; its options are made from the fields of `Settings`."""
 
 import inspect
 import os
@@ -18,26 +18,28 @@ from elmo_hf.pretraining.settings import Settings, has_default
 def pretrain(**settings: Any):
     """Train a language model on your own text, or tune a trained one to a domain.
 
-    A small model in an hour on a laptop:
+    An hour on a laptop:
 
-        elmo-hf pretrain corpus.txt -o my-elmo --size tiny --stop-after 1h
+        elmo-hf pretrain corpus.txt -o my-elmo --minutes 60
 
-    Perplexity on held-out text is printed as it falls; word frequencies alone give the mark to beat.
+    Splitting, size, vocabulary and learning rate follow from the text and the time, and are printed before training
+    begins. Perplexity on held-out text is printed as it falls, beside that from word frequencies alone.
 
-    Whatever ends the run, the same command with --resume goes on, with the very same result.
+    Ctrl-C writes a checkpoint. The same command with --resume continues from it, with the very same result; so it
+    does from the last checkpoint after a crash.
 
-    Tune a model to a domain; its vocabulary is kept, extended, or new (for a converted model without a softmax):
+    Tune a model to a domain; its vocabulary is kept, extended, or new (e.g. for another language):
 
         elmo-hf pretrain domain.txt -o tuned --from my-elmo --extend-vocab
 
-        elmo-hf pretrain domain.txt -o tuned --from converted --new-vocab --freeze-steps 500
+        elmo-hf pretrain domain.txt -o tuned --from english --new-vocab --freeze-steps 500
 
     Several processes or machines take the same command, and divide the streams among themselves:
 
         torchrun --nproc-per-node 4 -m elmo_hf.cli pretrain corpus.txt -o my-elmo --size original
     """
-    given = Settings(**{name: value for name, value in settings.items() if value is not None})
-    given.check()
+    chosen = Settings(**{name: value for name, value in settings.items() if value is not None})
+    chosen.check()
     wait_passively()
     keep_freed_memory()
     try:
@@ -46,44 +48,54 @@ def pretrain(**settings: Any):
         raise ValueError(str(error)) from None
     import transformers
 
+    from elmo_hf.pretraining.interruption import TrainingInterrupted
+
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     warnings.showwarning = lambda message, *args, **kwargs: typer.echo(f"Warning: {message}", err=True)
-    run(given, say=_write)
-    _leave()
+    try:
+        run(chosen, say=_write)
+    except TrainingInterrupted as interruption:
+        typer.echo(str(interruption), err=True)
+        _end_processes(128 + interruption.signal_number)
+        raise typer.Exit(128 + interruption.signal_number) from None
+    except KeyboardInterrupt:
+        typer.echo("Interrupted before training began. The same command starts again.", err=True)
+        raise typer.Exit(130) from None
+    _end_processes(0)
 
 
 def _parameters() -> list[inspect.Parameter]:
     """The parameters that typer makes arguments and options of, one for each field of Settings."""
-    types, found = get_type_hints(Settings), []
-    for one in fields(Settings):
-        about, kind = one.metadata, types[one.name]
-        more: dict[str, Any] = {"help": about["help"], "metavar": about.get("metavar")}
-        default = one.default if has_default(one.name) else inspect.Parameter.empty
-        if "least" in about:
-            more["min"] = about["least"]
+    types, parameters = get_type_hints(Settings), []
+    for setting in fields(Settings):
+        metadata, kind = setting.metadata, types[setting.name]
+        options: dict[str, Any] = {"help": metadata["help"], "metavar": metadata.get("metavar")}
+        default = setting.default if has_default(setting.name) else inspect.Parameter.empty
+        if "least" in metadata:
+            options["min"] = metadata["least"]
         if kind == list[str]:
-            kind, default, more["show_default"] = list[str] | None, None, False
-        elif "shown" in about:
-            more["show_default"] = about["shown"]
-        if one.name == "start":
-            more["callback"] = find_model_argument
-        if one.name == "output_dir":
+            kind, default, options["show_default"] = list[str] | None, None, False
+        elif "shown" in metadata:
+            options["show_default"] = metadata["shown"]
+        if setting.name == "start":
+            options["callback"] = find_model_argument
+        if setting.name == "output_dir":
             kind = Path
-        if one.name == "files":
-            info = typer.Argument(metavar="FILES", help=about["help"], show_default=False)
+        if setting.name == "files":
+            info = typer.Argument(metavar="FILES", help=metadata["help"], show_default=False)
         else:
-            names = about.get("names", (f"--{one.name.replace('_', '-')}",))
-            info = typer.Option(*names, rich_help_panel=about["panel"], **more)
+            names = metadata.get("names", (f"--{setting.name.replace('_', '-')}",))
+            info = typer.Option(*names, rich_help_panel=metadata["panel"], **options)
         parameter = inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+            setting.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
         )
-        found.append(parameter)
-    return found
+        parameters.append(parameter)
+    return parameters
 
 
 pretrain.__signature__ = inspect.Signature(_parameters())
-pretrain.__annotations__ = {one.name: one.annotation for one in pretrain.__signature__.parameters.values()}
+pretrain.__annotations__ = {name: value.annotation for name, value in pretrain.__signature__.parameters.items()}
 
 
 def wait_passively():
@@ -101,8 +113,8 @@ def _write(line: str):
     sys.stdout.flush()
 
 
-def _leave():
-    """Ends a process of several in order; without it, torch now and then aborts at the very end."""
+def _end_processes(code: int):
+    """Ends each of several processes in order; without it, torch sometimes aborts when the interpreter exits."""
     import torch.distributed
 
     if torch.distributed.is_initialized():
@@ -110,4 +122,4 @@ def _leave():
         torch.distributed.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)

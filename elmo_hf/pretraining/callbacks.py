@@ -115,7 +115,7 @@ class ProgressReport(TrainerCallback):
             return
         where = f"step {state.global_step:,}/{self.steps(state)}  epoch {state.epoch or 0:.2f}"
         if "loss" in logs:
-            over = "perplexity over drawn words" if logs["words_drawn"] else "perplexity"
+            over = "perplexity over samples" if logs["negative_samples"] else "perplexity"
             self.write(
                 f"{where}  loss {logs['loss']:.4f}  {over} {_perplexities(logs, '')}  "
                 f"rate {logs['learning_rate']:.2g}  {logs['tokens_per_second']:,.0f} tokens/s  "

@@ -1,4 +1,4 @@
-"""The corpus of a run: checks of its files, reading them once into a `Corpus`, and describing it."""
+"""The corpus of a run: checks of its files, and reading them once into a `Corpus`."""
 
 import os
 import warnings
@@ -13,12 +13,9 @@ from elmo_hf.pretraining.settings import Settings
 from elmo_hf.text.files import find_files
 from elmo_hf.text.inputs import lines_of_dataset, read_dataset, read_lines
 
-# A text of which this share of the sentences is the same when split by moses-en was tokenised in that way.
-ALIKE, SENTENCES_COMPARED = 0.9, 1000
-
 
 def check_files(settings: Settings):
-    """Raises where a file is missing or cannot be read, before hours go into the others."""
+    """Raises if a file is missing or cannot be read, before hours go into the others."""
     for path in find_files([*settings.files, *settings.held_out]):
         try:
             with open(path, "rb") as file:
@@ -30,9 +27,9 @@ def check_files(settings: Settings):
 def prepare_corpus(
     settings: Settings, folder: Path, tokenizer: ElmoTokenizer, expected: str | None, say: Callable[[str], Any]
 ) -> Corpus:
-    """The corpus in `folder`, written if it is not there yet, or is another one, or is damaged.
+    """Returns the corpus in `folder`; writes it if it is missing, damaged, or that of another text.
 
-    `expected` is the fingerprint of the text that training has begun with; another text is refused and leaves nothing.
+    `expected` is the fingerprint of the text that training has begun with; another text is an error.
     """
     if settings.dataset is None:
         stats = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in find_files(settings.files)]
@@ -44,7 +41,7 @@ def prepare_corpus(
         try:
             return Corpus(folder)
         except ValueError as error:
-            say(f"{error} It is made again.")
+            say(f"{error} It is written again.")
     say("reading the text ...")
     with atomic_folder(folder, replace=True) as place:
         # The same text may be in other files now: the fingerprint tells.
@@ -70,34 +67,8 @@ def _lines(settings: Settings) -> Iterator[str]:
             warnings.warn(f"{path} holds no text.", stacklevel=2)
 
 
-def describe_splitting(tokenizer: ElmoTokenizer, corpus: Corpus) -> str:
-    """How the model will split raw text, and whether another way would fit the corpus better."""
-    said = f"raw text will be split by: {tokenizer.splitting} (words that are already split stay as they are)"
-    if tokenizer.splitting != "whitespace":
-        return said
-    words, step = corpus.words, max(corpus.num_sentences // SENTENCES_COMPARED, 1)
-    sentences = [
-        [words[word] for word in corpus.sentence(number)[1:-1]] for number in range(0, corpus.num_sentences, step)
-    ]
-    marks = sum(not word[0].isalnum() for sentence in sentences for word in sentence)
-    split = ElmoTokenizer("moses-en").split([" ".join(sentence) for sentence in sentences])
-    pairs = zip(map(_without_gaps, sentences), map(_without_gaps, split), strict=True)
-    alike = sum(one == other for one, other in pairs) / len(sentences)
-    if not marks or alike < ALIKE:
-        return said
-    return (
-        f"{said}\nThe text looks tokenised: moses-en makes the same words of {alike:.0%} of its sentences. Begun with "
-        "--tokenized --splitting moses-en, the model will split raw text so too, and not take `Paris.` for one word."
-    )
-
-
-def _without_gaps(words: list[str]) -> str:
-    # Moses splits what it made of `it's` once more, `it 's` into `it ' s`.
-    return " ".join(words).replace("' ", "'")
-
-
 def corpus_name(settings: Settings) -> str:
-    """What the model card says the text is; of paths no more than the last name."""
+    """Returns the description of the text for the model card; of paths it has only the last name."""
     if settings.corpus_name is not None:
         return settings.corpus_name
     if settings.dataset is not None:

@@ -1,4 +1,4 @@
-"""Steps and times, as people write and read them."""
+"""Intervals: numbers of steps or times, parsed from and formatted as text."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Interval:
-    """So many steps, or so many seconds."""
+    """A number of steps or of seconds."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -24,20 +24,21 @@ class Interval:
 
         ```
         """
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", text)
-        number = float(found[1]) if found else 0.0
-        if not number or (found[2] is None and not number.is_integer()):
-            raise ValueError(f"{text!r} is no interval; accepted are steps, as 500, or a time, as 30s, 10min or 2h.")
-        if found[2] is None:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", text)
+        number = float(match[1]) if match else 0.0
+        if not number or (match[2] is None and not number.is_integer()):
+            raise ValueError(f"{text!r}. Expected steps, e.g. 500, or a time, e.g. 30s, 10min or 2h.")
+        if match[2] is None:
             return cls(steps=int(number))
-        return cls(seconds=number * {"s": 1, "min": 60, "h": 3600}[found[2]])
+        return cls(seconds=number * {"s": 1, "min": 60, "h": 3600}[match[2]])
 
     def is_over(self, steps: int, seconds: float) -> bool:
+        """Whether the interval is over after these steps and seconds."""
         return steps >= self.steps > 0 or seconds >= self.seconds > 0
 
 
 def duration(seconds: float) -> str:
-    """Seconds as hours, minutes and seconds.
+    """Formats seconds as hours, minutes and seconds.
 
     Example:
 

@@ -136,5 +136,6 @@ def with_words(
 def _with_vocabulary(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoConfig:
     changed = ElmoConfig.from_dict(config.to_dict())
     changed.vocab_size, changed.vocabulary_sha256 = len(vocabulary), vocabulary_hash(vocabulary)
+    changed.num_sampled = None  # that of another vocabulary may exceed this one; the run sets its own
     changed.validate_architecture()
     return changed

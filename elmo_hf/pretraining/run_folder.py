@@ -1,6 +1,6 @@
-"""The two folders of a run: OUT, the model and nothing else, and OUT.run, what the run needs to go on.
+"""The two folders of a run: OUT has the model and nothing else, OUT.run what resuming the run needs.
 
-Whatever is written stands in OUT.run/unfinished until it is whole. Only one process at a time has the folder.
+Files are written in OUT.run/unfinished and moved when they are complete. A lock keeps other processes out.
 """
 
 import json
@@ -19,7 +19,7 @@ from elmo_hf.pretraining.schedule import LearningRateSchedule
 
 
 class RunFolder:
-    """Where a run puts what.
+    """The paths of a run, its lock, and the steps of publishing its model.
 
     Example:
 
@@ -45,7 +45,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else runs here meanwhile; what an earlier run was in the middle of writing is taken away."""
+        """Locks the folder, and removes what an interrupted run left half written."""
         new = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -54,11 +54,11 @@ class RunFolder:
             lock.acquire(timeout=0)
         except Timeout:
             raise ValueError(
-                f"{self.output} is being trained by {self._who()}. Accepted is to wait for it, or a new --output-dir."
+                f"{self.output} is being trained by {self._who()}. Wait for it, or choose a new --output-dir."
             ) from None
         except OSError as error:
             raise ValueError(
-                f"{self.path} cannot be written ({error.strerror}); accepted is another --output-dir."
+                f"{self.path} cannot be written ({error.strerror}). Choose another --output-dir."
             ) from error
         try:
             write_text_atomically(self._holder, json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
@@ -79,42 +79,42 @@ class RunFolder:
             return "another process"
 
     def sweep(self):
-        """Takes away what a run that was killed left half written."""
+        """Removes what an interrupted run left half written."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
-        for left in self.path.glob(".*"):
-            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+        for path in self.path.glob(".*"):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
-    # -- the schedule of a run with a time limit
+    # The schedule of a run with a time limit
 
     def read_schedule(self, schedule: LearningRateSchedule):
-        """Fixes the number of steps as it was fixed before, if it was."""
+        """Sets the number of steps to that of an earlier part of the run, if there is one."""
         try:
             schedule.fix(*json.loads(self._rates.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return
         except (ValueError, TypeError):
             raise ValueError(
-                f"{self._rates} cannot be read: how many steps the run has is lost. A new run needs "
-                "a new --output-dir."
+                f"{self._rates} cannot be read, and the number of steps is lost. A new run needs a new --output-dir."
             ) from None
 
     def write_schedule(self, schedule: LearningRateSchedule):
-        """At once and not with the next checkpoint: the schedule must not depend on when a run was killed."""
+        """Writes the schedule at once: it must not depend on when a run is killed."""
         write_text_atomically(self._rates, json.dumps([schedule.steps, schedule.known_from]))
 
     def forget_schedule(self):
+        """Removes the schedule of an earlier run."""
         self._rates.unlink(missing_ok=True)
 
-    # -- the model
+    # The model
 
     def check_output(self):
-        """Raises where the model would overwrite something that is not of this run."""
+        """Raises ValueError if the model would overwrite files of something else."""
         ours = self._finished.exists() or self._staged.exists()
         if not ours and self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-            raise ValueError(f"{self.output} is there already; accepted as --output-dir is a new folder.")
+            raise ValueError(f"{self.output} exists already. Expected a new folder as --output-dir.")
 
     def publish(self, save: Callable[[Path], Any], about: dict[str, Any]):
-        """Has the model saved, and moves it to its place; `about` says what it is."""
+        """Calls `save` with a temporary folder and moves its files to the output folder; `about` describes them."""
         place = self.unfinished / "model"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -122,10 +122,10 @@ class RunFolder:
         write_text_atomically(place / self._finished.name, json.dumps(about))
         shutil.rmtree(self._staged, ignore_errors=True)
         place.rename(self._staged)
-        self.go_on_publishing()
+        self.finish_publishing()
 
-    def go_on_publishing(self):
-        """Moves the files of a model that was saved whole; killed in between, it is called again by the next run."""
+    def finish_publishing(self):
+        """Moves the files of a completely saved model; the next run finishes what a killed one did not."""
         if not self._staged.is_dir():
             return
         self.output.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class RunFolder:
         self._staged.rmdir()
 
     def finished(self) -> dict[str, Any] | None:
-        """What was said of the model that stands in its place, None if there is none."""
+        """Returns the description of the model in the output folder, or None if there is no finished model."""
         try:
             if not (self.output / "config.json").exists():
                 return None

@@ -4,18 +4,18 @@ import math
 import time
 from dataclasses import dataclass, field
 
-SHARE_RISING = 10  # at most one step in so many, once their number is known
+MAX_WARMUP_SHARE = 10  # at most one step of so many is a warm-up step, once their number is known
 
 
 @dataclass
 class LearningRateSchedule:
-    """The learning rate of each step as a share of the highest one. It depends on the step only, never on a clock.
+    """The learning rate of each step as a share of the peak rate. It depends on the step only, never on a clock.
 
     Args:
-        name: `"constant"`, or `"linear"` or `"cosine"`, which fall to zero at the last step.
-        warmup: warm-up steps, in which the rate rises.
-        steps: the last step; None as long as nobody knows how many steps a time will be.
-        known_from: the step after which the last one was known; until then nothing falls.
+        name: `"constant"`, or `"linear"` or `"cosine"`, which decay to zero at the last step.
+        warmup: number of warm-up steps.
+        steps: the last step; None while the number of steps of a time limit is not known.
+        known_from: the step after which the last one was known; the decay begins after it.
 
     Example:
 
@@ -35,19 +35,21 @@ class LearningRateSchedule:
 
     @property
     def known(self) -> bool:
+        """Whether the last step is known."""
         return self.steps is not None
 
     def fix(self, steps: int, known_from: int = 0):
+        """Sets the last step; `known_from` is the step after which it became known."""
         self.steps, self.known_from = steps, known_from
 
     def __call__(self, step: int) -> float:
-        rising = self.warmup
+        warmup = self.warmup
         if self.steps is not None and self.known_from:
-            # A run that proves to be short does not rise for most of it.
-            rising = min(rising, max(self.known_from, self.steps // SHARE_RISING))
-        if step < rising:
+            # A run that proves to be short is not a warm-up for most of it.
+            warmup = min(warmup, max(self.known_from, self.steps // MAX_WARMUP_SHARE))
+        if step < warmup:
             return (step + 1) / (self.warmup + 1)
-        begin = max(rising, self.known_from)
+        begin = max(warmup, self.known_from)
         if self.name == "constant" or self.steps is None or step < begin:
             return 1.0
         done = min((step - begin) / max(self.steps - begin, 1), 1.0)
@@ -56,7 +58,7 @@ class LearningRateSchedule:
 
 @dataclass
 class Clock:
-    """The time that a run has used, of all its pieces, and how much it may.
+    """The time that a run has used, resumed runs included, and its time limit.
 
     Example:
 
@@ -70,14 +72,17 @@ class Clock:
     """
 
     limit: float = math.inf
-    before: float = 0.0  # used until the run last ended
+    before: float = 0.0  # seconds used before the run was resumed
     began: float = field(default_factory=time.monotonic)
 
     def start(self):
+        """Starts counting."""
         self.began = time.monotonic()
 
     def used(self, now: float | None = None) -> float:
+        """Returns the seconds used so far."""
         return self.before + (time.monotonic() if now is None else now) - self.began
 
     def left(self, now: float | None = None) -> float:
+        """Returns the seconds until the limit."""
         return max(self.limit - self.used(now), 0.0)

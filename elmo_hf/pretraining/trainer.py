@@ -222,7 +222,7 @@ class ElmoPretrainer(ElmoTrainer):
         # Where the rate of learning falls, the time was made a number of steps.
         by_time = self.clock.left() if self.schedule is not None and not self.schedule.known else math.inf
         found["seconds_left"], found["seconds_used"] = min(by_steps, by_time), self.clock.used()
-        found["words_drawn"] = self.model.config.num_sampled or 0
+        found["negative_samples"] = self.model.config.num_sampled or 0
         return found
 
     def evaluate(

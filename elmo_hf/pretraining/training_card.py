@@ -1,4 +1,4 @@
-"""The facts of a run for the model card: the text, the training, the perplexity."""
+"""The facts of a run for the model card: text, training, perplexity."""
 
 from typing import Any
 
@@ -10,24 +10,26 @@ from elmo_hf.pretraining.settings import Settings
 
 
 def card_data(
-    settings: Settings, config: ElmoConfig, corpus: Corpus, steps: int, found: dict[str, float], splitting: str
+    settings: Settings, config: ElmoConfig, corpus: Corpus, steps: int, perplexities: dict[str, float], splitting: str
 ) -> dict[str, Any]:
-    """The card's facts of a model, those that it had before included: `license`, `language` and `origin`."""
+    """Returns `license`, `language` and `origin` for the model card; those of the model of --from are extended."""
     before = dict(config.card_data or {}) if settings.start is not None else {}
+    if settings.new_vocab:
+        before.pop("language", None)  # the text may be of another language
     text = escaped(corpus_name(settings))
-    said = [f"Trained by `elmo-hf pretrain` on {text}"]
+    origin = [f"Trained by `elmo-hf pretrain` on {text}"]
     if settings.start is not None:
         start = escaped(str(settings.start).rstrip("/").rpartition("/")[2])
         tuned = f"Tuned by `elmo-hf pretrain` from {start} on {text}"
-        said = [f"{before.get('origin', '')}\n\n{tuned}".lstrip()]
+        origin = [f"{before.get('origin', '')}\n\n{tuned}".lstrip()]
     words = settings.batch_size * settings.unroll_steps * settings.accumulate * steps
-    said.append(
+    origin.append(
         f": {corpus.num_sentences:,} sentences of {corpus.num_words:,} words, split by {splitting}. {steps:,} steps, "
         f"in which each direction read {words:,} tokens, by {settings.chosen('optimizer')} at a rate of "
         f"{settings.chosen('learning_rate'):g} ({settings.chosen('schedule')})."
     )
-    if "after" in found:
+    if "after" in perplexities:
         text = "the held-out text" if settings.held_out else "sentences of that text that were held out"
-        said.append(f" Perplexity of {text}, over all {config.vocab_size:,} words: {found['after']:.1f}.")
-    given = {"license": settings.license, "language": settings.language}
-    return {**before, **{key: value for key, value in given.items() if value}, "origin": "".join(said)}
+        origin.append(f" Perplexity of {text}, over all {config.vocab_size:,} words: {perplexities['after']:.1f}.")
+    metadata = {"license": settings.license, "language": settings.language}
+    return {**before, **{key: value for key, value in metadata.items() if value}, "origin": "".join(origin)}

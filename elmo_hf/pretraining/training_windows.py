@@ -109,11 +109,11 @@ class TrainingWindows(torch.utils.data.Dataset):
     ):
         self.corpus, self.streams, self.unroll_steps = corpus, streams, unroll_steps
         self.bidirectional = config.bidirectional
-        self.windows_in_a_pass = corpus.num_pairs // (streams * unroll_steps)
-        if not self.windows_in_a_pass:
+        self.windows_per_epoch = corpus.num_pairs // (streams * unroll_steps)
+        if not self.windows_per_epoch:
             raise ValueError(
                 f"The corpus has {corpus.num_pairs:,} predictions, but one window of {streams} streams by "
-                f"{unroll_steps} steps takes {streams * unroll_steps:,}; accepted is a smaller --batch-size."
+                f"{unroll_steps} steps takes {streams * unroll_steps:,}. Expected a smaller --batch-size."
             )
         self.inputs, self.lines = _tables(corpus, tokenizer)
         self.epoch = 0
@@ -122,7 +122,7 @@ class TrainingWindows(torch.utils.data.Dataset):
         self._packed: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
-        return self.windows_in_a_pass * self.streams
+        return self.windows_per_epoch * self.streams
 
     def set_epoch(self, epoch: int):
         """The pass that the items count from; Trainer calls it."""
@@ -148,7 +148,7 @@ class TrainingWindows(torch.utils.data.Dataset):
                 f"A batch has rows of {len(windows)} windows; accepted are batches that divide {self.streams} "
                 "streams evenly, sampled in order (train_sampling_strategy='sequential')."
             )
-        window = self.window(self.epoch * self.windows_in_a_pass + windows.pop())
+        window = self.window(self.epoch * self.windows_per_epoch + windows.pop())
         return self._batch([window[item % self.streams] for item in items])
 
     def window(self, number: int) -> list[list[Segment]]:

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -42,8 +43,8 @@ def build_vocabulary(
     if len(vocabulary) <= len(SPECIALS):
         raise ValueError(
             f"No word of the corpus occurs {min_count} times or more"
-            f"{'' if max_size is None else f', or a vocabulary of {max_size} lines is too small'}; accepted are a "
-            "lower --min-count and a higher --max-size."
+            f"{'' if max_size is None else f', or a vocabulary of {max_size} lines is too small'}. Expected a "
+            "lower --min-count or a higher --max-size. If the words look wrong, `elmo-hf splitting` shows others."
         )
     return vocabulary
 
@@ -76,6 +77,23 @@ def coverage(vocabulary: Sequence[str], corpus: Corpus) -> str:
         f"{len(vocabulary):,} lines; the corpus has {len(corpus.counts) - len(MARKS):,} different words in "
         f"{corpus.num_words:,}, of which {known / corpus.num_words:.2%} are in the vocabulary"
     )
+
+
+def held_out_coverage(sentences: Sequence[Sequence[str]], min_count: int) -> float:
+    """Returns the share of the words in every second sentence that occur `min_count` times in the other sentences.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.pretraining.vocabulary import held_out_coverage
+    >>> held_out_coverage([["a", "b"], ["a", "c"], ["a"], ["b"]], min_count=1)
+    0.6666666666666666
+
+    ```
+    """
+    counts = Counter(word for sentence in sentences[::2] for word in sentence)
+    held_out = [word for sentence in sentences[1::2] for word in sentence]
+    return sum(counts[word] >= min_count for word in held_out) / max(len(held_out), 1)
 
 
 def agreement_with_counts(vocabulary: Sequence[str], corpus: Corpus) -> float:

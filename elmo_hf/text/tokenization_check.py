@@ -12,7 +12,7 @@ MIN_DETACHED = 0.8
 
 _MARKS = re.escape(',.!?;:()[]"“”„«»…，。、！？；：「」『』（）،؟؛।։።')
 _DETACHED = re.compile(rf"[{_MARKS}]+|'(?:s|t|d|m|ll|re|ve)|n't")
-# A period counts at the end of a line only (see `_marks`), and not after an abbreviation like U.S. or after initials.
+# A period counts at the end of a line only (see `count_marks`), and not after initials or an abbreviation like U.S.
 _ATTACHED = re.compile(rf"[(\[\"“„«]+\w.*|.*[\w%'’][{_MARKS.replace(re.escape('.'), '')}]+\.?[\"”“»]*")
 _FINAL_PERIOD = re.compile(r"[^.]*\w\w[.][\"”“»)]*")
 
@@ -34,12 +34,12 @@ def looks_tokenized(lines: Iterable[Sentence]) -> bool:
     detached = attached = 0
     for line in islice(lines, SENTENCES_CHECKED):
         if isinstance(line, str):
-            detached_marks, attached_marks = _marks(line)
+            detached_marks, attached_marks = count_marks(line)
             detached, attached = detached + detached_marks, attached + attached_marks
     return detached > 0 and detached >= MIN_DETACHED * (detached + attached)
 
 
-def _marks(line: str) -> tuple[int, int]:
+def count_marks(line: str) -> tuple[int, int]:
     """Counts the words of a line that are punctuation marks, and those that have a mark attached."""
     words = line.split()
     detached = sum(_DETACHED.fullmatch(word) is not None for word in words)
@@ -47,4 +47,4 @@ def _marks(line: str) -> tuple[int, int]:
     return detached, attached + (bool(words) and _FINAL_PERIOD.fullmatch(words[-1]) is not None)
 
 
-__all__ = ["looks_tokenized"]
+__all__ = ["count_marks", "looks_tokenized"]

@@ -94,7 +94,7 @@ def test_killed_three_times_it_ends_with_the_same_weights(start, uninterrupted, 
         assert newest_checkpoint(kept) is not None
         shutil.rmtree(kept / "corpus")  # and the text is read again where its numbers are gone
     out = finished(start(folder, "--resume"))
-    assert "going on from" in out
+    assert "resuming from" in out
     expected, found = weights(whole), weights(folder)
     assert expected.keys() == found.keys()
     assert all(torch.equal(expected[name], found[name]) for name in expected)
@@ -152,7 +152,7 @@ def test_a_model_that_was_not_saved_any_more_is_made_of_the_last_checkpoint(agai
     shutil.rmtree(folder)
     folder.with_name("run.run").joinpath("finished.json").unlink()
     found, said = run()
-    assert "step" not in said.split("going on from")[1] and found["after"] < found["before"]
+    assert "step" not in said.split("resuming from")[1] and found["after"] < found["before"]
     # Not the weights alone: what is said of the model too.
     expected, made = ({path.name: path.read_bytes() for path in one.iterdir()} for one in (uninterrupted[0], folder))
     assert expected.keys() == made.keys() and [name for name in made if made[name] != expected[name]] == []
@@ -175,7 +175,7 @@ def test_it_goes_on_from_the_checkpoint_before_a_damaged_one(again, uninterrupte
     newest = newest_checkpoint(folder.with_name("run.run"))
     (newest / "optimizer.pt").write_bytes(b"")
     _, said = run()
-    assert f"passed over: {newest} is damaged (optimizer.pt has 0 bytes instead of" in said and "held-out" in said
+    assert f"skipped: {newest} is damaged (optimizer.pt has 0 bytes instead of" in said and "held-out" in said
     expected, made = weights(uninterrupted[0]), weights(folder)
     assert all(torch.equal(expected[name], made[name]) for name in expected)
 
@@ -190,7 +190,7 @@ def test_another_run_is_refused(text, again):
             run(**changes)
         return str(error.value)
 
-    assert "is there already; accepted are --resume" in refused(resume=False)
+    assert "exists already. Expected --resume" in refused(resume=False)
     assert "batch_size 4, and this is 2" in refused(batch_size=2)
     assert "dropout 0.2, and this is 0.1" in refused(dropout=0.1)
     assert "optimizer 'adagrad', and this is 'adamw'" in refused(optimizer="adamw")
@@ -227,6 +227,6 @@ def test_a_damaged_corpus_is_made_again(again):
 def test_a_folder_that_is_not_of_the_run_is_left_alone(text, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "README.md").write_text("mine")
-    with pytest.raises(ValueError, match="model is there already; accepted as --output-dir is a new folder"):
+    with pytest.raises(ValueError, match="model exists already. Expected a new folder as --output-dir"):
         pretrain(Settings(tmp_path / "model", [str(text / "text.txt")], size="tiny"), say=lambda line: None)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -80,25 +80,32 @@ def test_what_the_card_says(run):
     assert "license: cc0-1.0" in card and "Cats and dogs" in card and f"from {folder.name} on tuned.txt" in card
 
 
-def test_the_splitting_is_said_and_another_one_suggested(run):
-    assert "raw text will be split by: whitespace" in run(LINES, epochs=1)[2]
-    tokenised = run([f"{line} ( it 's ) ." for line in LINES], "tokenised", epochs=1)[2]
-    assert "moses-en makes the same words of 100% of its sentences" in tokenised and "--tokenized" in tokenised
-    raw = run([f"{line} (it's)." for line in LINES], "raw", epochs=1)[2]
-    assert "moses-en" not in raw
-
-
-def test_a_tokenised_text_is_read_as_it_is(run):
+def test_a_tokenised_text_is_recognized_and_read_as_it_is(run):
     lines = [f"{line} ( it 's ) ." for line in LINES]
-    folder, found, said = run(lines, "tokenised", splitting="moses-en", tokenized=True)
+    folder, found, said = run(lines, "tokenised")
+    assert "the text looks tokenised, and its words are taken as they stand between spaces" in said
     model, tokenizer = load(folder)
     assert tokenizer.splitting == "moses-en" and {"'s", "it"} <= set(tokenizer.word_vocabulary)
     assert tokenizer.tokenize("(it's).") == ["(", "it", "'s", ")", "."]
     measured = perplexity(model, tokenizer, [line.split() for line in lines])
     assert measured.perplexity == pytest.approx(found["after"], rel=1e-5)
-    assert (
-        "split by whitespace" in (folder / "README.md").read_text() and "raw text will be split by: moses-en" in said
-    )
+    assert "split by whitespace" in (folder / "README.md").read_text()
+    assert "raw text will be split by: moses-en (it makes the same words of 100% of the sentences)" in said
+
+
+def test_chinese_text_is_split_into_characters(run):
+    """No word between spaces occurs three times in such a text, but most characters do."""
+    lines = [f"{'我爱北京的秋天'[k % 3 :]}，{'你也喜欢吗'[k % 2 :]}？{k}" for k in range(60)]
+    folder, _, said = run(lines, "chinese", min_count=3, epochs=1)
+    tokenizer = load(folder)[1]
+    assert "splitting: characters (100% of the letters are of scripts without spaces)" in said
+    assert tokenizer.splitting == "characters" and {"我", "，", "喜"} <= set(tokenizer.word_vocabulary)
+
+
+def test_a_model_that_is_worse_than_word_frequencies_is_reported(run):
+    said = run(LINES, "short", stop_after="1")[2]
+    assert "worse than word frequencies alone" in said and "(--minutes)" in said
+    assert "worse than" not in run(LINES, "long", epochs=30, learning_rate=0.02)[2]
 
 
 def test_a_dataset_on_disk(run, tmp_path):
@@ -194,24 +201,28 @@ def test_tuning_a_model_without_softmax(run, base, tmp_path):
 
 
 def test_wrong_settings_are_explained(run, base, tmp_path):
-    (tmp_path / "unread").mkdir()  # whoever looks at it, fails
     for message, settings in {
         "either FILES or a --dataset": {"dataset": "x"},
-        "The optimizer is 'sgd'; accepted are adagrad, adamw": {"optimizer": "sgd"},
-        "--stop-after: '5parsecs' is no interval": {"stop_after": "5parsecs", "files": [str(tmp_path / "unread")]},
-        "--report-to is 'foo'; installed here are": {"report_to": ["foo"]},
-        "The schedule is 'wsd'; accepted are constant, linear, cosine": {"schedule": "wsd"},
-        "--epochs is nan; accepted is a number above 0": {"epochs": float("nan")},
-        "--epochs is inf; accepted": {"epochs": float("inf")},
-        "--learning-rate is -1; accepted": {"learning_rate": -1},
-        "--keep is 0; accepted is a number of at least 1": {"keep": 0},
-        "--license is 'a\\nb'; accepted is one line of text": {"license": "a\nb"},
-        "give --from": {"new_vocab": True},
+        "Invalid --optimizer: 'sgd'. Expected one of adagrad, adamw": {"optimizer": "sgd"},
+        "Invalid --stop-after: '5parsecs'. Expected steps": {
+            "stop_after": "5parsecs",
+            "files": ["unread"],
+        },
+        "Invalid --report-to: 'foo'. Expected an installed integration": {"report_to": ["foo"]},
+        "Invalid --schedule: 'wsd'. Expected one of constant, linear, cosine": {"schedule": "wsd"},
+        "Invalid --epochs: nan. Expected a number above 0": {"epochs": float("nan")},
+        "Invalid --epochs: inf. Expected": {"epochs": float("inf")},
+        "Invalid --learning-rate: -1. Expected": {"learning_rate": -1},
+        "Invalid --keep: 0. Expected a number of at least 1": {"keep": 0},
+        "Invalid --license: 'a\\nb'. Expected one line of text": {"license": "a\nb"},
+        "Invalid --language: 'Northern Sami'. Expected a BCP 47 tag": {"language": "Northern Sami"},
+        "Expected one of the two": {"minutes": 1, "stop_after": "5"},
+        "Expected --from": {"new_vocab": True},
         "exclude each other": {"start": str(base), "new_vocab": True, "extend_vocab": True},
-        "needs --new-vocab": {"start": str(base), "vocabulary": "x"},
+        "Expected --new-vocab": {"start": str(base), "vocabulary": "x"},
         "is no size and no file; accepted are tiny, small": {"size": "huge"},
-        "takes 5,000; accepted is a smaller --batch-size": {"batch_size": 1000},
-        "is no interval": {"save_every": "often"},
+        "takes 5,000. Expected a smaller --batch-size": {"batch_size": 1000},
+        "Expected steps, e.g. 500": {"save_every": "often"},
         "<S>, </S>, <UNK> missing": {"vocabulary": str(tmp_path / "base.txt")},
         "There is no file": {"files": ["nothing.txt"]},
         "from 1 to below `vocab_size`": {"num_sampled": 14},

@@ -69,8 +69,8 @@ def original_training(model, windows, steps, clip=10.0, lr=0.2):
     sums, states, norms = {name: torch.ones_like(p) for name, p in parameters.items()}, None, []
     model.train()
     for step in range(steps):
-        windows.set_epoch(step // windows.windows_in_a_pass)
-        first = step % windows.windows_in_a_pass * STREAMS
+        windows.set_epoch(step // windows.windows_per_epoch)
+        first = step % windows.windows_per_epoch * STREAMS
         output = model(**windows.__getitems__(list(range(first, first + STREAMS))), past_states=states, use_cache=True)
         states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
         gradients = dict(
@@ -247,7 +247,7 @@ def test_weights_that_are_no_numbers_are_not_saved(make, tmp_path):
 def test_intervals():
     assert Interval.parse("90s") == Interval(seconds=90) and Interval.parse("1.5h") == Interval(seconds=5400)
     for text in ("", "0", "1.5", "ten", "3 days"):
-        with pytest.raises(ValueError, match="is no interval; accepted are steps"):
+        with pytest.raises(ValueError, match="Expected steps"):
             Interval.parse(text)
 
 

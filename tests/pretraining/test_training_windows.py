@@ -98,8 +98,8 @@ def rows_of(words):
 
 def read(windows, tokenizer, number):
     """A window as words: four arrays (rows, steps)."""
-    first = (number % windows.windows_in_a_pass) * windows.streams
-    windows.set_epoch(number // windows.windows_in_a_pass)
+    first = (number % windows.windows_per_epoch) * windows.streams
+    windows.set_epoch(number // windows.windows_per_epoch)
     batch = windows.__getitems__(list(range(first, first + windows.streams)))
     words = np.array(tokenizer.word_vocabulary, dtype=object)
     rows = rows_of(tuple(words))
@@ -117,7 +117,7 @@ def read(windows, tokenizer, number):
 def test_each_word_is_a_target_once_in_each_pass_and_rows_go_on(make, sentences, streams, steps, seed):
     assume(sum(len(words) + 1 for words in sentences) >= streams * steps)
     windows, tokenizer = make(sentences, streams, steps, seed=seed)
-    number = min(3 * windows.windows_in_a_pass, 60)
+    number = min(3 * windows.windows_per_epoch, 60)
     read_windows = [read(windows, tokenizer, k) for k in range(number)]
     # What every row read and predicted, one window after the other, in sentences.
     order = [int(SentenceStream(windows.corpus, seed)(k)[0]) for k in range(3 * len(sentences))]

@@ -1,0 +1,106 @@
+"""Settings that follow from the amount of text and the time: model size, vocabulary, learning rate, batch size."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+
+from elmo_hf.pretraining.corpus import Corpus
+from elmo_hf.pretraining.intervals import duration
+from elmo_hf.pretraining.settings import Settings
+
+DEFAULT_SIZE, DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS = "small", 128, 10.0
+# A text gets smaller batches until an epoch has this many windows.
+MIN_WINDOWS = 50
+
+
+class Plan(NamedTuple):
+    """Settings for a time and an amount of text.
+
+    Args:
+        size: a name of SIZES.
+        minutes: the shortest run that this size is for.
+        words: the smallest text that this size is for.
+        vocabulary: maximum size of the vocabulary.
+        learning_rate: of AdamW.
+        batch_size: streams of text.
+        tokens_per_second: about how many tokens each direction reads on one core of a laptop.
+    """
+
+    size: str
+    minutes: float
+    words: int
+    vocabulary: int
+    learning_rate: float
+    batch_size: int
+    tokens_per_second: int
+
+
+PLANS = (
+    Plan("tiny", 0, 0, 20_000, 2e-3, 32, 8_000),
+    Plan("small", 30, 500_000, 50_000, 2e-3, 64, 2_500),
+    Plan("medium", 12 * 60, 10_000_000, 100_000, 1e-3, 128, 800),
+    Plan("original", 7 * 24 * 60, 100_000_000, 800_000, 5e-4, 128, 200),
+)
+
+
+def choose_plan(words: int, minutes: float) -> Plan:
+    """Returns the plan of the largest model that the text and the time are enough for.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.pretraining.automatic_settings import choose_plan
+    >>> choose_plan(5_000_000, 60).size, choose_plan(5_000_000, 3).size, choose_plan(50_000, 60).size
+    ('small', 'tiny', 'tiny')
+
+    ```
+    """
+    return [plan for plan in PLANS if minutes >= plan.minutes and words >= plan.words][-1]
+
+
+def choose_sizes(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> Settings:
+    """Returns the settings with those that were not given chosen by the amount of text and the time."""
+    limit, choices = settings.limit, {}
+    if settings.min_count is None:
+        choices["min_count"] = 3 if corpus.num_words >= 200_000 else 2 if corpus.num_words >= 20_000 else 1
+    batch_size = DEFAULT_BATCH_SIZE
+    if limit is not None and limit.seconds and settings.size is None and settings.start is None:
+        plan = choose_plan(corpus.num_words, limit.seconds / 60)
+        choices |= {"size": plan.size}
+        if settings.max_size is None:
+            choices["max_size"] = plan.vocabulary
+        if settings.learning_rate is None and settings.chosen("optimizer") == "adamw":
+            choices["learning_rate"] = plan.learning_rate
+        batch_size = plan.batch_size
+    elif settings.size is None:
+        choices["size"] = DEFAULT_SIZE
+    if settings.batch_size is None:
+        choices["batch_size"] = _largest_batch_size(corpus, settings.unroll_steps, batch_size)
+    if settings.epochs is None and limit is None:
+        choices["epochs"] = DEFAULT_EPOCHS
+    settings = replace(settings, **choices)
+    if limit is not None and limit.seconds:
+        _say_plan(settings, corpus, limit.seconds, say)
+    return settings
+
+
+def _largest_batch_size(corpus: Corpus, unroll_steps: int, largest: int) -> int:
+    windows = corpus.num_pairs / unroll_steps / MIN_WINDOWS
+    return min(largest, 2 ** max(math.floor(math.log2(windows)), 0)) if windows > 1 else 1
+
+
+def _say_plan(settings: Settings, corpus: Corpus, seconds: float, say: Callable[[str], Any]):
+    say(
+        f"plan: {duration(seconds)} on {corpus.num_words:,} words: size {settings.size}, batches of "
+        f"{settings.batch_size} x {settings.unroll_steps}, learning rate {settings.chosen('learning_rate'):g}"
+    )
+    speeds = {plan.size: plan.tokens_per_second for plan in PLANS}
+    if settings.size in speeds and settings.start is None:
+        tokens = speeds[settings.size] * torch.get_num_threads() * seconds
+        say(
+            f"expect: about {tokens / corpus.num_pairs:.1g} epochs on an idle machine; the speed is measured in the "
+            "first minutes"
+        )
