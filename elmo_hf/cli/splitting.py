@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from elmo_hf.cli.language_model import Errors
+from elmo_hf.cli.text_input import ErrorHandling
 from elmo_hf.text.files import TEXT_FILES, plural
 
 SHOWN_SENTENCES, MAX_WIDTH = 10, 160
@@ -15,7 +15,7 @@ def splitting(
     files: Annotated[list[str], typer.Argument(metavar="FILES", help=TEXT_FILES, show_default=False)],
     sentences: Annotated[int, typer.Option(help="How many sentences are read.", min=2)] = 20_000,
     min_count: Annotated[int, typer.Option(help="How often a word of the vocabulary must occur.", min=1)] = 3,
-    errors: Errors = "strict",
+    errors: ErrorHandling = "strict",
 ):
     """Show how each splitting splits a text, and propose one.
 
