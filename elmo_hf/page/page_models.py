@@ -2,9 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -14,17 +14,44 @@ from elmo_hf.analysis.nearest_neighbours import neighbours
 from elmo_hf.analysis.neighbour_index import NeighbourIndex, nearest
 from elmo_hf.bundled import find_model, sentences
 from elmo_hf.language_model.scorer import ElmoScorer, Prediction
+from elmo_hf.tasks.annotation.annotator import Annotation, ElmoAnnotator
+from elmo_hf.text.inputs import Sentence
+from elmo_hf.text.tokenization_check import looks_tokenized
 
-MOST_CHARACTERS = 2000
-MOST_SENTENCES = 5
-MOST_WORDS = 60  # of a sentence
-MOST_MODELS = 2  # in memory
+MAX_CHARACTERS = 2000
+MAX_SENTENCES = 5
+MAX_WORDS = 60  # of a sentence
+MAX_TAGGERS = 4
+MAX_MODELS = 2  # in memory
 CORPUS_SENTENCES = 1500
 NEAREST = 8
+
+Model = TypeVar("Model")
 
 
 class PageError(ValueError):
     """A sentence for the visitor."""
+
+
+def lines_of(text: str) -> list[Sentence]:
+    """The sentences of a text, one per line; tokenised ones as lists of words. Raises a PageError for too much."""
+    if len(text) > MAX_CHARACTERS:
+        raise PageError(f"The text has {len(text):,} characters. Expected up to {MAX_CHARACTERS:,}.")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > MAX_SENTENCES:
+        raise PageError(f"There are {len(lines)} sentences. Expected up to {MAX_SENTENCES}, one per line.")
+    return [line.split() for line in lines] if looks_tokenized(lines) else list(lines)
+
+
+def check_words(split: list[list[str]]) -> list[list[str]]:
+    """The sentences that have words; raises a PageError if there is none, or for too long ones."""
+    split = [words for words in split if words]
+    if not split:
+        raise PageError("There is no sentence yet. Write one or more, each on a line of its own.")
+    for words in split:
+        if len(words) > MAX_WORDS:
+            raise PageError(f"A sentence has {len(words)} words. Expected up to {MAX_WORDS}.")
+    return split
 
 
 @dataclass
@@ -78,18 +105,7 @@ class PageModel:
 
     def split(self, text: str) -> list[list[str]]:
         """The words of each line; raises a PageError for what is too much or nothing."""
-        if len(text) > MOST_CHARACTERS:
-            raise PageError(f"The text has {len(text):,} characters; accepted are up to {MOST_CHARACTERS:,}.")
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) > MOST_SENTENCES:
-            raise PageError(f"There are {len(lines)} sentences; accepted are up to {MOST_SENTENCES}, one a line.")
-        split = [words for words in map(self.reader.words, lines) if words]
-        if not split:
-            raise PageError("There is no sentence yet. Write one or more, each on a line of its own.")
-        for words in split:
-            if len(words) > MOST_WORDS:
-                raise PageError(f"A sentence has {len(words)} words; accepted are up to {MOST_WORDS}.")
-        return split
+        return check_words([self.reader.words(line) for line in lines_of(text)])
 
     def surprisal(self, split: list[list[str]]) -> list[WordSurprisal] | None:
         """How expected the words are, if the model can say."""
@@ -134,7 +150,7 @@ class PageModel:
         return near[:NEAREST], [(word, score) for word, score in free if word != words[place]][:NEAREST]
 
     def _read_corpus(self) -> _Corpus:
-        corpus = _Corpus([self.reader.words(text) for text in sentences()[:CORPUS_SENTENCES]])
+        corpus = _Corpus([text.split() for text in sentences()[:CORPUS_SENTENCES]])  # they are tokenised
         top = []
         for number, layers in enumerate(self.reader.read(corpus.sentences)):
             top.append(unit_vectors(layers[-1]).astype(np.float16))
@@ -153,12 +169,14 @@ class PageModel:
 
 
 class PageModels:
-    """The models that visitors may choose, loaded when first asked for; few are kept.
+    """The models that visitors may choose, loaded when they are first asked for; few stay in memory.
 
     Args:
         names: folders, repositories, or `english`; the first is shown on arrival.
-        any_model: whether others may be named too.
+        any_model: whether visitors may name other models too.
+        device: such as `"cuda"`.
         index: a folder of `elmo-hf analyse index`, made with the first model.
+        taggers: folders, repositories or bundled models that label words.
     """
 
     def __init__(
@@ -167,28 +185,55 @@ class PageModels:
         any_model: bool = False,
         device: str | None = None,
         index: str | None = None,
+        taggers: Sequence[str] = (),
     ):
         self.names, self.any_model, self._device, self._index = list(names), any_model, device, index
-        self._loaded: OrderedDict[str, PageModel] = OrderedDict()
-        self._lock = threading.Lock()
+        self.taggers = list(taggers)
+        self._models: LoadedModels[PageModel] = LoadedModels(MAX_MODELS)
+        self._annotators: LoadedModels[ElmoAnnotator] = LoadedModels(MAX_TAGGERS)
+        self._annotating = threading.Lock()
 
     def get(self, name: Any) -> PageModel:
+        """The model of this name."""
         name = str(name or "").strip()
         if name not in self.names and not self.any_model:
-            raise PageError(f"The model {name[:80]!r} is not offered here; accepted: {', '.join(self.names)}.")
+            raise PageError(f"The model {name[:80]!r} is not offered here. Expected {', '.join(self.names)}.")
         if not name:
-            raise PageError("No model is named; accepted are a folder, a repository of the Hub, or english.")
+            raise PageError("No model is named. Expected a folder, a repository on the Hub, or english.")
+        index = self._index if name == self.names[0] else None
+        return self._models.get(name, lambda: PageModel(name, self._device, index))
+
+    def annotate(self, name: Any, text: str) -> list[Annotation]:
+        """The labels of a tagger for the sentences of a text."""
+        name = str(name or "").strip()
+        if name not in self.taggers:
+            raise PageError(f"The tagger {name[:80]!r} is not offered here. Expected {', '.join(self.taggers)}.")
+        lines = lines_of(text)
+        annotator = self._annotators.get(name, lambda: ElmoAnnotator.from_pretrained(name, device=self._device))
+        words = check_words(annotator.split(lines))
+        with self._annotating:
+            return annotator.annotate(words)
+
+
+class LoadedModels(Generic[Model]):
+    """Models in memory by name, up to a number; the least recently used are evicted."""
+
+    def __init__(self, most: int):
+        self._most, self._loaded, self._lock = most, OrderedDict[str, Model](), threading.Lock()
+
+    def get(self, name: str, load: Callable[[], Model]) -> Model:
+        """The model of this name, loaded if necessary; raises a PageError if it cannot be loaded."""
         with self._lock:
             if name in self._loaded:
                 self._loaded.move_to_end(name)
                 return self._loaded[name]
-        # Loaded without the lock: who uses another model need not wait.
+        # Loaded without the lock, so that visitors who use another model need not wait.
         try:
-            model = PageModel(name, self._device, self._index if name == self.names[0] else None)
-        except Exception as error:  # whatever a folder or a repository of any kind brings about
+            model = load()
+        except Exception as error:  # a folder or a repository of any kind can raise anything
             raise PageError(f"{name[:80]} cannot be loaded: {str(error)[:300]}") from error
         with self._lock:
-            self._loaded.setdefault(name, model)
-            while len(self._loaded) > MOST_MODELS:
+            model = self._loaded.setdefault(name, model)
+            while len(self._loaded) > self._most:
                 self._loaded.popitem(last=False)
-            return self._loaded.get(name, model)
+            return model

@@ -7,12 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import requests
+from small_models import ENTITIES, small
 
-from elmo_hf import ElmoModel
+from elmo_hf import ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from elmo_hf.analysis import word_similarity
 from elmo_hf.page import PageError, PageModel, PageModels
-from elmo_hf.page.app import EXAMPLES, _place
-from elmo_hf.page.rendering import view_html, words_html
+from elmo_hf.page.app import _place
+from elmo_hf.page.rendering import labels_html, view_html, words_html
 
 ATTACK = '<img src=x onerror="window.hacked=1"> "><script>window.hacked=1</script> \' ${alert(1)} {{value}}'
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -51,9 +53,9 @@ def test_a_model_without_a_softmax_shows_what_it_can(folder, tmp_path, tokenizer
     ("text", "complaint"),
     [
         ("", "There is no sentence yet"),
-        ("a " * 1001, "has 2,002 characters; accepted are up to 2,000"),
-        ("a\n" * 6, "There are 6 sentences; accepted are up to 5"),
-        ("a " * 61, "has 61 words; accepted are up to 60"),
+        ("a " * 1001, "has 2,002 characters. Expected up to 2,000"),
+        ("a\n" * 6, "There are 6 sentences. Expected up to 5"),
+        ("a " * 61, "has 61 words. Expected up to 60"),
     ],
 )
 def test_too_much_is_refused(model, text, complaint):
@@ -84,15 +86,47 @@ def test_words_are_escaped(model):
     assert "<img" not in shown and "<script" not in shown and "&lt;img" in shown
 
 
+def test_tokenised_sentences_are_not_split_again(model):
+    assert model.split("It 's late , they said .\nThe dog 's tail .")[0] == [
+        "It",
+        "'s",
+        "late",
+        ",",
+        "they",
+        "said",
+        ".",
+    ]
+
+
+def test_labels_of_a_tagger(tagger):
+    models = PageModels(["english"], taggers=[tagger])
+    (annotation,) = models.annotate(tagger, "Ann <b>Lee</b> came .")
+    shown = labels_html([annotation])
+    assert "<b>" not in shown and "&lt;b&gt;" in shown
+    assert len(next(iter(annotation.tags.values()))) == len(annotation.words)
+    with pytest.raises(PageError, match="The tagger 'other' is not offered here"):
+        models.annotate("other", "Ann")
+    with pytest.raises(PageError, match="There are 6 sentences"):
+        models.annotate(tagger, "a\n" * 6)
+
+
 # -- in a browser
 
 
 @pytest.fixture(scope="module")
-def address(folder):
+def tagger(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tagger")
+    small(ElmoForTokenClassification, labels=ENTITIES).save_pretrained(folder)
+    ElmoTokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def address(folder, tagger):
     pytest.importorskip("gradio", reason="the page takes gradio, which is not installed: make test-page")
     from elmo_hf.page import launch_page
 
-    page = launch_page(PageModels([folder], any_model=True), wait=False)
+    page = launch_page(PageModels([folder], any_model=True, taggers=[tagger]), wait=False)
     yield page.local_url
     page.close(verbose=False)
 
@@ -138,13 +172,21 @@ def read(page, text):
 
 def test_load_type_click_and_see(visit):
     page = visit(viewport={"width": 800, "height": 900})
-    assert page.locator("#words button").all_inner_texts() == EXAMPLES[0].split()
+    assert " ".join(page.locator("#words button").all_inner_texts()) == (
+        "The bank raised its interest rates. We sat on the bank of the river."
+    )
     read(page, "one cat\nanother cat")
     page.wait_for_selector("#words button:has-text('another')")
     page.click("#words button[data-place='1:1']")
-    page.wait_for_selector("#view h3:has-text('“cat” in sentence 2')")
-    heads = " ".join(page.locator("#view h3").all_inner_texts())
-    for part in ("Cosine by layer", "All words of sentence 2", "in context", "without context", "would fit here"):
+    page.wait_for_selector("#view h2:has-text('“cat” in sentence 2')")
+    heads = " ".join(page.locator("#view h2, #view h3").all_inner_texts())
+    for part in (
+        "Cosines with words of sentence 1",
+        "All words of sentence 2",
+        "in context",
+        "without context",
+        "would fit here",
+    ):
         assert part in heads
     assert page.locator("#words button[aria-pressed=true]").all_inner_texts() == ["cat"]
     assert page.locator("#surprise span[title*=bits]").count() == 4
@@ -158,9 +200,9 @@ def test_by_keyboard_on_a_phone(visit):
     page.focus("#words button")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#view h3:has-text('“bank” in sentence 1')")
+    page.wait_for_selector("#view h2:has-text('“bank” in sentence 1')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert page.get_by_label("Sentences, one a line (up to 5)").count() == 1
+    assert page.get_by_label("Sentences, one per line (up to 5 sentences and 2,000 characters)").count() == 1
 
 
 def test_what_is_typed_is_text_and_what_is_wrong_is_said(visit, tmp_path):
@@ -184,8 +226,8 @@ def test_two_visitors_do_not_mix(visit):
     second.wait_for_selector("#words button:has-text('quite')")
     first.click("#words button[data-place='0:1']")
     second.click("#words button[data-place='0:0']")
-    first.wait_for_selector("#view h3:has-text('“mine”')")
-    second.wait_for_selector("#view h3:has-text('“quite”')")
+    first.wait_for_selector("#view h2:has-text('“mine”')")
+    second.wait_for_selector("#view h2:has-text('“quite”')")
 
 
 def test_many_at_one_time_get_their_own(model):
@@ -198,3 +240,30 @@ def test_many_at_one_time_get_their_own(model):
     with ThreadPoolExecutor(6) as pool:
         for text, (words, view, surprised) in zip(texts, pool.map(ask, texts), strict=True):
             assert words == text.split() == surprised == view.heat[1]
+
+
+def test_results_go_when_the_text_is_edited(visit):
+    page = visit()
+    page.locator("#sentences textarea").press_sequentially("x")
+    page.wait_for_selector("#words button", state="detached")
+    assert page.locator("#surprise span[title*=bits]").count() == 0
+
+
+def test_labels_tab(visit):
+    page = visit(viewport={"width": 390, "height": 800})
+    page.get_by_role("tab", name="Labels").click()
+    page.click("#label")
+    page.wait_for_selector("#labels .card")
+    assert page.locator("#labels p").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_uploads_and_long_requests_are_refused(address):
+    pytest.importorskip("gradio")
+    upload = requests.post(f"{address}gradio_api/upload", files={"files": b"x" * 1000}, timeout=60)
+    assert upload.status_code == 404 and "takes no files" in upload.text
+    join = f"{address}gradio_api/queue/join"
+    assert requests.post(join, data=b"x" * 200_000, timeout=60).status_code == 413
+    pieces = (b"x" * 50_000 for _ in range(10))  # without a length
+    assert requests.post(join, data=pieces, timeout=60).status_code == 413
+    assert requests.post(join, json={}, timeout=60).status_code == 422
