@@ -38,6 +38,7 @@ STYLE = """
 .elmo .cards .card { margin: 0; }
 .elmo .wide { overflow-x: auto; contain: inline-size; }
 .elmo table { border-collapse: collapse; width: auto; margin: 0; font-size: .92em; border: 0 !important; }
+.elmo tr { border: 0 !important; }
 .elmo th, .elmo td { padding: 3px 9px 3px 0; border: 0; border-bottom: 1px solid var(--line); text-align: left;
   font-weight: normal; vertical-align: top; }
 .elmo td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
