@@ -10,7 +10,8 @@ import typer
 
 from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
 from elmo_hf.cli.language_model import Device
-from elmo_hf.cli.text_input import ErrorHandling
+from elmo_hf.cli.models import find_model_argument
+from elmo_hf.cli.text_input import ErrorHandling, TextInput
 from elmo_hf.text.files import PACKED, plural
 
 INPUT, WORK = "What to read", "How to work"
@@ -84,12 +85,19 @@ def annotate(
     The same command resumes after kill -9, Ctrl-C or a full disk, and the file has the same bytes. Models with the
     same frozen biLM share what it computes. Without -o the labels are marked in the text, for reading.
     """
+    from elmo_hf import ElmoTokenizer
     from elmo_hf.tasks.annotation.corpus_source import CorpusSource
 
     *names, input = models
     if not names:
         raise typer.BadParameter(f"{input} alone. Expected one or several models and an input.")
-    source = CorpusSource(input, tokenized, column, dataset, split, errors)
+    names = [str(find_model_argument(name)) for name in names]
+    source = TextInput(
+        CorpusSource(input, tokenized, column, dataset, split, errors),
+        input,
+        lambda: ElmoTokenizer.from_pretrained(names[0]).splitting,
+    )
+    source.check_not_empty()
     if output is None:
         if html or format:
             raise typer.BadParameter("--html and --format are for a file. Expected -o too.")

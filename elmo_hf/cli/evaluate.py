@@ -7,11 +7,16 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.language_model import Device
+from elmo_hf.cli.models import find_model_argument
 
 
 def evaluate(
     model: Annotated[
-        str, typer.Argument(help="A fine-tuned model: a folder, a repository of the Hub, or a bundled tagger.")
+        str,
+        typer.Argument(
+            help="A fine-tuned model: a folder, a repository of the Hub, or a bundled tagger.",
+            callback=find_model_argument,
+        ),
     ],
     file: Annotated[
         str, typer.Argument(help="Annotated data of any format that `elmo-hf finetune` reads, or a dataset's name.")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from elmo_hf.cli.language_model import Device
+from elmo_hf.cli.models import find_model_argument
 
 DATA, NETWORK, TRAINING = "Data", "Network", "Training"
 
@@ -51,7 +52,12 @@ def finetune(
         typer.Option(help="Train on so many examples, or below 1 on this share.", rich_help_panel=DATA),
     ] = None,
     model: Annotated[
-        str, typer.Option(help="A folder, a repository of the Hub, or english.", rich_help_panel=NETWORK)
+        str,
+        typer.Option(
+            help="A folder, a repository of the Hub, or english.",
+            rich_help_panel=NETWORK,
+            callback=find_model_argument,
+        ),
     ] = "english",
     head: Annotated[
         str | None,

@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import transformers
 from golden_files import TESTS
 
+from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.analysis import NeighbourIndex, word_surprisal
 
 SENTENCES = ["I don 't know , he said .", "It 's late ."]
@@ -124,3 +126,17 @@ def test_help_imports_neither_torch_nor_transformers():
     assert imported[0] == "IMPORTED" and "typer" in imported
     heavy = {"torch", "transformers", "tokenizers", "datasets", "h5py", "numpy", "huggingface_hub", "pyarrow"}
     assert not heavy.intersection(imported)
+
+
+def test_annotate_notes_tokenised_text_and_refuses_an_empty_file(command, folder, tmp_path):
+    labels = {"num_labels": 2, "character_cnn_filters": [[1, 8]], "projection_size": 8, "cell_size": 16}
+    transformers.set_seed(0)
+    ElmoForTokenClassification(ElmoConfig(**labels)).save_pretrained(tmp_path / "tagger")
+    ElmoTokenizer("moses-en").save_pretrained(tmp_path / "tagger")
+    code, _, err = command("annotate", tmp_path / "tagger", folder / "tokenized.txt")
+    assert code == 0 and len(NOTE.findall(err)) == 1
+    assert "Note" not in command("annotate", tmp_path / "tagger", folder / "tokenized.txt", "--tokenized")[2]
+    code, _, err = command("annotate", tmp_path / "tagger", folder / "empty.txt", "-o", tmp_path / "out.jsonl")
+    assert code == 1 and f"{folder / 'empty.txt'} contains no sentence" in err
+    code, _, err = command("annotate", folder / "raw.txt", tmp_path / "tagger")
+    assert code == 2 and "is a file. Expected a model" in " ".join(err.replace("│", " ").split())

@@ -17,7 +17,7 @@ from elmo_hf.embedding.shards import shard_name
 from elmo_hf.embedding.store import begin_store, store_name
 from elmo_hf.tasks.annotation.annotator import BATCH_TOKENS, ElmoAnnotator
 from elmo_hf.tasks.annotation.formats import FORMATS
-from elmo_hf.text.inputs import Sentence
+from elmo_hf.text.inputs import Sentence, check_is_list
 
 FORMAT_VERSION = 1
 
@@ -101,6 +101,7 @@ def annotate_corpus(
         progress: called with the summary before the first shard and after each.
         arguments: what any `from_pretrained` takes, as `revision`.
     """
+    check_is_list(sentences, "sentences", "a list of sentences; `SentenceSource(path)` reads those of a file")
     output, names = Path(output), [models] if isinstance(models, (str, os.PathLike)) else list(models)
     format = _check(output, format, processes, shard, batch_tokens, part_sentences, part_characters, threads)
     folder = output.with_name(f"{output.name}.parts")
