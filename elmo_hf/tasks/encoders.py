@@ -129,6 +129,7 @@ class VariationalDropout(nn.Module):
         self.p = p
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """See the class."""
         if not self.training or not self.p:
             return x
         return x * nn.functional.dropout(torch.ones_like(x[:, :1]), self.p)
@@ -269,8 +270,8 @@ class InterleavedHighwayLstm(nn.Module):
         weight, outputs = recurrent.weight.t(), []
         # Taken apart at once: the gradient of one step's slice would be as large as all of them.
         read, passed_on = gates.split([5 * size, size], 2)
-        for here, direct in zip(read.unbind(1), passed_on.unbind(1), strict=True):
-            sums = torch.addmm(here, h, weight)  # (B, 5 * size)
+        for step_gates, direct in zip(read.unbind(1), passed_on.unbind(1), strict=True):
+            sums = torch.addmm(step_gates, h, weight)  # (B, 5 * size)
             i, f, o, r = torch.sigmoid(sums[:, : 4 * size]).chunk(4, 1)
             c = torch.addcmul(f * c, i, torch.tanh(sums[:, 4 * size :]))
             h = torch.lerp(direct, o * torch.tanh(c), r)

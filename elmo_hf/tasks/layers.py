@@ -72,9 +72,11 @@ class TrilinearSimilarity(nn.Module):
         self.of_both = nn.Parameter(torch.zeros(size))
 
     def initial_weights(self):
+        """Initializes the weights."""
         init.normal_(self.of_both, 0.0, self.of_both.numel() ** -0.5)
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """See the class."""
         return self.of_a(a) + self.of_b(b).transpose(1, 2) + (a * self.of_both) @ b.transpose(1, 2)
 
 
@@ -103,6 +105,7 @@ class BiAttention(nn.Module):
     def forward(
         self, passage: torch.Tensor, question: torch.Tensor, mask: torch.Tensor, mask_question: torch.Tensor
     ) -> torch.Tensor:
+        """See the class."""
         scores = self.similarity(passage, question)  # (B, M, N)
         attended, _ = align(passage, question, mask, mask_question, scores)  # (B, M, size)
         best = scores.masked_fill(~mask_question[:, None], torch.finfo(scores.dtype).min).amax(2)  # (B, M)
@@ -129,6 +132,7 @@ class SelfAttention(nn.Module):
         self.similarity = TrilinearSimilarity(size)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """See the class."""
         others = ~torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
         shown = mask[:, :, None] & mask[:, None] & others  # (B, W, W)
         attended = masked_softmax(self.similarity(x, x), shown) @ x
@@ -154,6 +158,7 @@ class Maxout(nn.Module):
         self.size, self.linear = size, nn.Linear(input_size, size * pieces)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """See the class."""
         return self.linear(x).unflatten(-1, (self.size, -1)).amax(-1)
 
 
@@ -176,6 +181,7 @@ class AttentivePooling(nn.Module):
         self.score = nn.Linear(size, 1)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """See the class."""
         return (masked_softmax(self.score(x).squeeze(-1), mask)[:, None] @ x).squeeze(1)
 
 

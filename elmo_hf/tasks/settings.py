@@ -18,6 +18,7 @@ class NetworkSettings(HeadSettings):
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def validate_sizes(self):
+        """Checks sizes and probabilities."""
         for setting in fields(self):
             value = getattr(self, setting.name)
             if setting.type is int:

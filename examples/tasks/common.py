@@ -115,7 +115,7 @@ def result(trainer: Any, counts: dict[str, int], json_file: Path | None) -> dict
     }
     scores = {name: 100 * value for name, value in trainer.scores["test"].items()}
     print("  ".join(f"{name} {value:.2f}" for name, value in scores.items()), "| layer weights:", weights or "no ELMo")
-    found = {"scores": scores, "weights": weights, **counts}
+    results = {"scores": scores, "weights": weights, **counts}
     if json_file:
-        json_file.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    return found
+        json_file.write_text(json.dumps(results) + "\n", encoding="utf-8")
+    return results

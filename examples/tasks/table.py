@@ -31,6 +31,7 @@ TASKS = {
 
 
 def main():
+    """Fills the table."""
     files = "".join(f"\n  {task}: {' and '.join(dict.fromkeys(row[1:3]))}" for task, row in TASKS.items())
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -55,11 +56,11 @@ def main():
                 continue  # a linear layer is all input
             for seed in range(1, args.seeds + 1):
                 run(args, task, place, seed)
-    found = gather(args.output)
+    results = gather(args.output)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (args.output / "table.md").write_text(table(found), encoding="utf-8")
-    print(table(found))
+        args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (args.output / "table.md").write_text(table(results), encoding="utf-8")
+    print(table(results))
 
 
 def run(args: argparse.Namespace, task: str, place: str, seed: int):
@@ -81,30 +82,30 @@ def run(args: argparse.Namespace, task: str, place: str, seed: int):
     options = ["--train", args.data / train, "--test", args.data / test, "--model", args.model, "--output", folder]
     options += ["--elmo", place, "--seed", seed, *asked.split()]
     options += ["--vectors", args.vectors] if args.vectors else []
-    found = importlib.import_module(task).main(list(map(str, options)))
-    kept = {"options": asked, "score": round(found.pop("scores")[score], 3), **found}
+    results = importlib.import_module(task).main(list(map(str, options)))
+    cell = {"options": asked, "score": round(results.pop("scores")[score], 3), **results}
     beside = done.with_suffix(".tmp")
-    beside.write_text(json.dumps(kept), encoding="utf-8")
+    beside.write_text(json.dumps(cell), encoding="utf-8")
     beside.replace(done)  # a result is whole or not there
     shutil.rmtree(folder)
 
 
 def gather(folder: Path) -> dict[str, Any]:
     """The results in a folder: of each task its options and data, and the runs of each place, seed by seed."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for task in TASKS:
         for place in PLACES:
             for path in sorted(folder.glob(f"{task}.{place}.*.json")):
                 run = json.loads(path.read_text(encoding="utf-8"))
                 about = {name: run.pop(name) for name in ("options", "examples", "of", "scored")}
-                row = found.setdefault(task, {**about, "runs": {}})
+                row = results.setdefault(task, {**about, "runs": {}})
                 if {**row, **about} != row:
                     raise SystemExit(f"{path} was made of {about}; the runs before it of {row}.")
                 row["runs"].setdefault(place, []).append(run)
-    return found
+    return results
 
 
-def table(found: dict[str, Any]) -> str:
+def table(results: dict[str, Any]) -> str:
     """The mean and the spread of each cell, the differences to no ELMo, and what the mixes learned.
 
     >>> mixed = {"score": 33.5, "weights": {"input": [0.2, 0.8]}}
@@ -123,10 +124,10 @@ def table(found: dict[str, Any]) -> str:
     - ner, ELMo input, the mix at the input: 0.20 / 0.80
     <BLANKLINE>
     """
-    places = [place for place in PLACES if any(place in task["runs"] for task in found.values())]
+    places = [place for place in PLACES if any(place in task["runs"] for task in results.values())]
     names = ["task", "trained on", "scored", "score", *(f"ELMo {place}" for place in places), "runs", "paper's gain"]
     lines, mixes = [_row(names), "|---" * len(names) + "|"], []
-    for task, about in found.items():
+    for task, about in results.items():
         runs = about["runs"]
         cells = [_cell(runs.get(place, []), runs.get("none") if place != "none" else None) for place in places]
         score, gain = TASKS[task][0], TASKS[task][3]
@@ -136,10 +137,10 @@ def table(found: dict[str, Any]) -> str:
         lines.append(_row([task, of, about["scored"], score, *cells, seeds, "-" if gain is None else f"+{gain}"]))
         for place in runs:
             for at in MIXES[place]:
-                weights = zip(*(one["weights"][at] for one in runs[place]), strict=True)
+                weights = zip(*(run["weights"][at] for run in runs[place]), strict=True)
                 mean = " / ".join(f"{statistics.mean(layer):.2f}" for layer in weights)
                 mixes.append(f"- {task}, ELMo {place}, the mix at the {at}: {mean}")
-    options = [f"- {task}: `{about['options']}`" for task, about in found.items()]
+    options = [f"- {task}: `{about['options']}`" for task, about in results.items()]
     weights = ["Weights of the layers, token vectors first:", "", *mixes, ""]
     return "\n".join([*lines, "", "Options:", "", *options, "", *weights])
 
@@ -151,8 +152,8 @@ def _row(cells: list[Any]) -> str:
 def _cell(runs: list[dict], without: list[dict] | None) -> str:
     if not runs:
         return "-"
-    mean, *others = (statistics.mean(one["score"] for one in some) for some in (runs, without) if some)
-    spread = f" ± {statistics.stdev(one['score'] for one in runs):.1f}" if len(runs) > 1 else ""
+    mean, *others = (statistics.mean(run["score"] for run in cell) for cell in (runs, without) if cell)
+    spread = f" ± {statistics.stdev(run['score'] for run in runs):.1f}" if len(runs) > 1 else ""
     return f"{mean:.1f}{spread}" + (f" ({mean - others[0]:+.1f})" if others else "")
 
 

@@ -115,41 +115,43 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--sentences", type=int, help="Train on so many sentences, the first; not given: on all.")
     parser.add_argument("-o", "--output", type=Path, help="JSON; runs that it holds already are not run again.")
-    given = parser.parse_args()
-    readable = [name for name, one in INPUTS.items() if given.vectors or not one.vectors]
-    given.inputs = given.inputs or readable
-    for name in given.inputs:
+    args = parser.parse_args()
+    readable = [name for name, row in INPUTS.items() if args.vectors or not row.vectors]
+    args.inputs = args.inputs or readable
+    for name in args.inputs:
         if name not in readable:
             parser.error(f"the row {name!r} reads word vectors, but --vectors names no file of them.")
-    return given
+    return args
 
 
-def compare(given: argparse.Namespace, data: Data, metrics: Callable[[list[str]], Callable], score: str):
+def compare(args: argparse.Namespace, data: Data, metrics: Callable[[list[str]], Callable], score: str):
     """Trains and tests every input with every seed; prints the table, and writes it after each run.
 
     Args:
-        given: from `arguments`.
+        args: from `arguments`.
         metrics: the names of the labels -> the Trainer's `compute_metrics`.
         score: which of these the table shows.
     """
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    train = data.train.select(range(min(given.sentences or len(data.train), len(data.train))))
+    train = data.train.select(range(min(args.sentences or len(data.train), len(data.train))))
     labels = label_names(data.train, data.test)
-    setting = {"sentences": len(train), "epochs": given.epochs, "batch_size": given.batch_size, "score": score}
-    results = _results(given.output, setting)
-    for name in given.inputs:
-        for seed in given.seeds:
+    setting = {"sentences": len(train), "epochs": args.epochs, "batch_size": args.batch_size, "score": score}
+    results = _results(args.output, setting)
+    for name in args.inputs:
+        for seed in args.seeds:
             if str(seed) in results["scores"].get(name, {}):
                 continue
             start = time.perf_counter()
-            found = run(given, Data(train, data.test), INPUTS[name], seed, labels, metrics(labels))
-            results["scores"].setdefault(name, {})[str(seed)] = found[f"eval_{score}"]
-            if given.output:
-                given.output.parent.mkdir(parents=True, exist_ok=True)
-                given.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            metrics_of_test = run(args, Data(train, data.test), INPUTS[name], seed, labels, metrics(labels))
+            results["scores"].setdefault(name, {})[str(seed)] = metrics_of_test[f"eval_{score}"]
+            if args.output:
+                args.output.parent.mkdir(parents=True, exist_ok=True)
+                args.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             took = time.perf_counter() - start
-            print(f"{name}, seed {seed}: {score} {100 * found[f'eval_{score}']:.2f} ({took:.0f} s)", flush=True)
+            print(
+                f"{name}, seed {seed}: {score} {100 * metrics_of_test[f'eval_{score}']:.2f} ({took:.0f} s)", flush=True
+            )
     print(table(results))
 
 
@@ -158,12 +160,12 @@ def _results(path: Path | None, setting: dict[str, Any]) -> dict[str, Any]:
         return {**setting, "scores": {}}
     results = json.loads(path.read_text(encoding="utf-8"))
     if {name: results.get(name) for name in setting} != setting:
-        raise SystemExit(f"{path} holds results of another setting than {setting}; accepted is another --output.")
+        raise SystemExit(f"{path} holds results of another setting than {setting}. Expected another --output.")
     return results
 
 
 def run(
-    given: argparse.Namespace,
+    args: argparse.Namespace,
     data: Data,
     chosen: Input,
     seed: int,
@@ -172,11 +174,11 @@ def run(
 ) -> dict[str, float]:
     """Trains one head with one seed; returns what the test data measure."""
     set_seed(seed)
-    name, _ = find_model(given.model)
+    name, _ = find_model(args.model)
     tokenizer, options, vectors = AutoTokenizer.from_pretrained(name), dict(chosen.options), None
     if chosen.vectors:
         words = {word for part in data for tokens in part["tokens"] for word in tokens}
-        known, vectors = read_word_vectors(given.vectors, words)
+        known, vectors = read_word_vectors(args.vectors, words)
         tokenizer = ElmoTokenizer.from_pretrained(name, vector_words=known)
         options["head"] = {**options["head"], "word_vectors": list(vectors.shape)}
     numbers = {"id2label": dict(enumerate(labels)), "label2id": {label: n for n, label in enumerate(labels)}}
@@ -197,8 +199,8 @@ def run(
             model,
             TrainingArguments(
                 folder,
-                num_train_epochs=given.epochs,
-                per_device_train_batch_size=given.batch_size,
+                num_train_epochs=args.epochs,
+                per_device_train_batch_size=args.batch_size,
                 per_device_eval_batch_size=64,
                 train_sampling_strategy="group_by_length",
                 lr_scheduler_type="linear",
@@ -238,6 +240,6 @@ def table(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    given = arguments()
-    read, metrics, score = TASKS[given.task]
-    compare(given, read(given.data), metrics, score)
+    args = arguments()
+    read, metrics, score = TASKS[args.task]
+    compare(args, read(args.data), metrics, score)

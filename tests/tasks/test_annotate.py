@@ -28,10 +28,10 @@ def models(tagger, base_model, tmp_path_factory):
 
 def test_labels_are_those_of_the_model(models):
     annotator = ElmoAnnotator.from_pretrained(models["tagger"])
-    sentences = ["Ivy Lee lives in New York .", "", ["Bob", "lives"]]
+    sentences = ["No 3 Ivy Lee lives in New York .", "", ["Bob", "lives"]]
     found = annotator(sentences)
-    assert [annotation.text for annotation in found] == ["Ivy Lee lives in New York .", "", None]
-    assert found[0].spans() == [("PER", 0, 1, "Ivy Lee"), ("LOC", 4, 5, "New York")]
+    assert [annotation.text for annotation in found] == ["No 3 Ivy Lee lives in New York .", "", None]
+    assert found[0].tags["tagger"] != ["O"] * 9 and len(found[0].spans()) > 0
     assert found[1].words == [] and found[1].tags == {"tagger": []}
     model = ElmoForTokenClassification.from_pretrained(models["tagger"]).eval()
     for annotation in (found[0], found[2]):
@@ -162,9 +162,10 @@ def test_inputs_of_annotated_files_give_their_words(tmp_path):
 
 
 def test_text_is_marked_for_a_terminal_and_in_html(models, command, monkeypatch, tmp_path):
-    (tmp_path / "some.txt").write_text("Ann lives in Rome .\n")
+    (tmp_path / "some.txt").write_text("No 3 Ann lives in Rome .\n")
     code, out, _ = command("annotate", models["tagger"], tmp_path / "some.txt")
-    assert code == 0 and out == "[Ann PER] lives in [Rome LOC] .\n"
+    expected = marked_text(ElmoAnnotator.from_pretrained(models["tagger"])("No 3 Ann lives in Rome ."))
+    assert code == 0 and out == f"{expected}\n" and "[Rome " in out
     annotation = Annotation(["A", "<b>"], tags={"pos": ["X", "Y"]}, labels={"mood": "good"})
     assert marked_text(annotation) == "good: A/X <b>/Y"
     shown = html_paragraph(annotation, 0)

@@ -70,7 +70,7 @@ def test_conll_errors_name_the_file_and_the_line(write):
         read_conll(path)
     with pytest.raises(ValueError, match=r"file\.conll, line 1: 2 columns, so there is no column 2 for `pos`"):
         read_conll(path, columns={"tokens": 0, "pos": 2})
-    with pytest.raises(ValueError, match=r"line 3: 1 column; accepted is a column for each of 'tokens', 'labels'"):
+    with pytest.raises(ValueError, match=r"line 3: 1 column. Expected a column for each of 'tokens', 'labels'"):
         read_conll(write("a O\n\nb\nc\n"))
     assert read_conll(write("b\nc\n"), columns={"tokens": 0})[0] == {"tokens": ["b", "c"]}
     with pytest.raises(ValueError, match=r"file\.conll, line 2: not UTF-8"):
@@ -101,9 +101,9 @@ def test_conllu_keeps_syntactic_words(write, name):
 
 def test_conllu_errors_name_the_file_and_the_line(write):
     lines = CONLLU.split("\n")
-    with pytest.raises(ValueError, match=r"x, line 5: the word's number is '3'; accepted are 2, the next one"):
+    with pytest.raises(ValueError, match=r"x, line 5: the word's number is '3'. Expected 2, the next one"):
         read_conllu(write("\n".join(lines[:4] + lines[6:]), "x"))
-    with pytest.raises(ValueError, match=r"x, line 1: 4 columns between tabs; accepted are CoNLL-U's ten"):
+    with pytest.raises(ValueError, match=r"x, line 1: 4 columns between tabs. Expected the ten of CoNLL-U"):
         read_conllu(write("1\ta\tb\tc\n", "x"))
     with pytest.raises(ValueError, match="no column 'ner' beside the words; it has lemma, upos"):
         read_conllu(write(CONLLU), ["ner"])

@@ -146,7 +146,7 @@ def test_clusters_are_chains_of_antecedents():
         ([3, 0, 0, 1], "sentence 3, words 0 to 0. is not in the document"),
         ([0, 2, 4, 1], "sentence 0, words 2 to 4. is not in the document"),
         ([0, 2, 1, 1], "sentence 0, words 2 to 1. is not in the document"),
-        ([0, 0, 0, 2], "is in the clusters 1 and 2; accepted is one cluster for a mention"),
+        ([0, 0, 0, 2], "is in the clusters 1 and 2. Expected a single cluster for a mention"),
     ],
 )
 def test_mentions_that_cannot_be_are_refused(mention, sentence):
@@ -158,7 +158,7 @@ def test_mentions_that_cannot_be_are_refused(mention, sentence):
 @pytest.mark.parametrize("labels", [MENTIONS[:, :3], MENTIONS[0], MENTIONS[None], MENTIONS.float()])
 def test_labels_that_are_no_mentions_are_refused(labels):
     model = small(ElmoForCoreference, head=HEAD)
-    with pytest.raises(ValueError, match=r"labels has the shape .* accepted are whole numbers, \(mentions, 4\)"):
+    with pytest.raises(ValueError, match=r"labels has the shape .* Expected whole numbers, \(mentions, 4\)"):
         model(**encode(), labels=labels)
 
 

@@ -101,6 +101,14 @@ def test_other_settings_and_data_are_not_resumed(base_model, data, tmp_path):
         )
 
 
+def test_a_run_that_was_killed_after_its_last_rename_is_finished(base_model, data, tmp_path):
+    assert killed_at_rename(lambda: run_ner(base_model, data, tmp_path / "out", epochs=1), r"/out$", after=True)
+    assert (tmp_path / "out.run").exists()
+    with pytest.raises(ValueError, match="out holds a finished model"):
+        run_ner(base_model, data, tmp_path / "out", epochs=1)
+    assert not (tmp_path / "out.run").exists() and (tmp_path / "out" / "README.md").exists()
+
+
 def test_the_seed_fixes_the_weights(base_model, data):
     runs = [run_ner(base_model, data, None, epochs=1, seed=seed).model.state_dict() for seed in (1, 1, 2)]
     assert all(torch.equal(weight, runs[1][name]) for name, weight in runs[0].items())

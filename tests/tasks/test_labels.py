@@ -30,7 +30,7 @@ def test_labels_that_do_not_fit_are_named():
     tokenizer, label2id = ElmoTokenizer(), {"O": 0, "B-LOC": 1}
     with pytest.raises(ValueError, match="The label 'B-PER' is not among the model's: O, B-LOC"):
         encode_words({"tokens": [["a"]], "labels": [["B-PER"]]}, tokenizer, label2id)
-    with pytest.raises(ValueError, match="The sentence 'a b' has 2 words and 1 label; accepted is a label for each"):
+    with pytest.raises(ValueError, match="The sentence 'a b' has 2 words and 1 label. Expected a label for each"):
         encode_words({"tokens": [["a", "b"]], "labels": [["O"]]}, tokenizer, label2id)
 
 

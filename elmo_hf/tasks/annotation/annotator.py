@@ -148,19 +148,19 @@ class ElmoAnnotator:
     def annotate(self, sentences: Sequence[Sentence], batch_tokens: int = BATCH_TOKENS) -> list[Annotation]:
         """Labels sentences in batches of like length."""
         words = self.split(sentences)
-        found = [
+        annotations = [
             Annotation(split, sentence if isinstance(sentence, str) else None)
             for split, sentence in zip(words, sentences, strict=True)
         ]
-        for annotation in found:
+        for annotation in annotations:
             for labeler in self.models.values():
                 labeler.add_empty(annotation)
         for numbers in _batches(words, batch_tokens):
             for labeler in self.models.values():
-                labeler.label([found[number] for number in numbers])
+                labeler.label([annotations[number] for number in numbers])
             if self._shared is not None:
                 self._shared.clear()
-        return found
+        return annotations
 
 
 def _batches(words: list[list[str]], batch_tokens: int) -> Iterator[list[int]]:

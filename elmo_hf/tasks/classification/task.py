@@ -56,6 +56,7 @@ class TextTask(Task):
     # -- data
 
     def read(self, path: str, part: str = "train") -> Any:
+        """The examples of a file or dataset."""
         format = detect_format(path)
         if format == "trees":
             trees = read_trees(path)
@@ -69,6 +70,7 @@ class TextTask(Task):
         return self._from_columns(read_table(path, format, part), path)
 
     def from_rows(self, rows: Any) -> Any:
+        """Examples from rows in memory."""
         return self._from_columns(columns_of_dataset(rows), "The data")
 
     def _from_columns(self, columns: Columns, where: str) -> Any:
@@ -95,20 +97,20 @@ class TextTask(Task):
 
     def _examples(self, columns: Columns, where: str) -> Any:
         """Rows with a label, as a dataset: `text`, `pair` if there is one, and `label`."""
-        kept = [number for number, label in enumerate(columns["label"]) if label not in MISSING_LABELS]
-        if not kept:
+        labeled = [number for number, label in enumerate(columns["label"]) if label not in MISSING_LABELS]
+        if not labeled:
             raise ValueError(f"{where}: no row has a label. Expected a label in each row.")
         rows: dict[str, list[Any]] = {name: [] for name in columns}
-        for number in kept:
-            here = f"{where}, row {number}"
+        for number in labeled:
+            row_name = f"{where}, row {number}"
             for name in ("text", "pair"):
                 if name in columns:
-                    rows[name].append(_text(columns[name][number], here))
-            rows["label"].append(self.value_of(columns["label"][number], here))
+                    rows[name].append(_text(columns[name][number], row_name))
+            rows["label"].append(self.value_of(columns["label"][number], row_name))
         from datasets import Dataset
 
         examples = Dataset.from_dict(rows)
-        self.check_examples(examples, where, len(columns["label"]) - len(kept))
+        self.check_examples(examples, where, len(columns["label"]) - len(labeled))
         self.pairs = "pair" in rows
         return examples
 
@@ -116,10 +118,13 @@ class TextTask(Task):
         """Raises ValueError if the labels cannot be those of classes."""
 
     def raw_keys(self, examples: Any) -> list[Any]:
+        """What makes two examples duplicates before they are prepared."""
         texts = [examples[name] for name in ("text", "pair") if name in examples.column_names]
         return [repr(key) for key in zip(*texts, strict=True)]
 
     def prepare(self, examples: Any, tokenizer: Any) -> Any:
+        """Examples whose texts are split into words."""
+
         def split(batch: dict[str, list]) -> dict[str, list]:
             columns = {"tokens": batch["text"], "pair_tokens": batch.get("pair")}
             return {name: _words(texts, tokenizer) for name, texts in columns.items() if texts is not None}
@@ -127,11 +132,13 @@ class TextTask(Task):
         return examples.map(split, batched=True)
 
     def texts(self, example: Any) -> list[list[str]]:
+        """The words of each text of a prepared example."""
         return [example["tokens"]] + ([example["pair_tokens"]] if "pair_tokens" in example else [])
 
     # -- training
 
     def head_settings(self, head: str) -> dict[str, Any]:
+        """Further settings of a head."""
         if head == "esim" and not self.pairs:
             raise ValueError("Invalid `head`: 'esim', which reads pairs. Expected 'linear' or 'bcn' for single texts.")
         if head == "bcn" and self.pairs:
@@ -143,6 +150,7 @@ class TextTask(Task):
         return {"length": [len(a) + len(b) for a, b in zip(batch["tokens"], second, strict=True)]}
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
+        """A batch as tensors."""
         return {**encode_texts(self, examples, tokenizer), "labels": self.targets(examples, model)}
 
     def targets(self, examples: list[dict[str, Any]], model: Any) -> torch.Tensor:
@@ -153,25 +161,28 @@ class TextTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Any, tokenizer: Any, examples: Any, batch_tokens: int = 8192) -> list[ClassifiedText]:
+        """What a model says about each prepared example."""
         rows = list(examples)
-        found: list[Any] = [None] * len(rows)
+        predictions: list[Any] = [None] * len(rows)
         lengths = [max(sum(map(len, self.texts(row))), 1) for row in rows]
         for numbers in batches_by_length(lengths, batch_tokens, None):
             batch = encode_texts(self, [rows[number] for number in numbers], tokenizer)
             logits = model(**{name: x.to(model.device) for name, x in batch.items()}).logits.float().cpu()
             for number, prediction in zip(numbers, self.read_logits(logits, model), strict=True):
-                found[number] = prediction
-        return found
+                predictions[number] = prediction
+        return predictions
 
     def read_logits(self, logits: torch.Tensor, model: Any) -> list[ClassifiedText]:
         """Logits (B, labels) -> predictions."""
         raise NotImplementedError
 
     def show(self, example: Any, prediction: ClassifiedText) -> str:
+        """An example with what is wrong about its prediction."""
         text = " | ".join(" ".join(words) for words in self.texts(example))
         return f"[{_shown(prediction.label)}, not {_shown(example['label'])}] {text}"
 
     def usage(self, model: str | None) -> str:
+        """The line that uses a trained model."""
         if not self.pairs:
             return super().usage(model).replace(".conll", ".jsonl")
         name = "MODEL" if model is None else model
@@ -189,6 +200,7 @@ class ClassificationTask(TextTask):
     max_scored_labels: ClassVar[int] = 200
 
     def value_of(self, value: Any, where: str) -> str:
+        """The label or number of a row, checked."""
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, (str, int)):
@@ -196,6 +208,7 @@ class ClassificationTask(TextTask):
         return str(value)
 
     def check_examples(self, examples: Any, where: str, unlabeled: int):
+        """Raises ValueError if the labels or texts do not suit the task."""
         counts = Counter(examples["label"])
         if len(counts) > min(MAX_LABELS, max(50, len(examples) / 2)):
             raise ValueError(
@@ -205,26 +218,32 @@ class ClassificationTask(TextTask):
             )
 
     def label_counts(self, examples: Any) -> Counter:
+        """How often each label occurs."""
         return Counter(examples["label"])
 
     def label_names(self, examples: Any) -> list[str]:
+        """The labels in a fixed order."""
         names = self.label_counts(examples)
         if {*names} <= {*SENTIMENTS}:
             return [name for name in SENTIMENTS if name in names]
         return sorted(names, key=lambda name: (int(name), "") if name.isdigit() else (math.inf, name))
 
     def use_labels(self, names: Sequence[str]):
+        """Adapts the task to the labels of a model."""
         self.names = list(names)
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         if self.pairs:
             return TrainingDefaults("esim", "small", 0.003, 10)
         return TrainingDefaults("linear", None, 0.01, 15)
 
     def targets(self, examples: list[dict[str, Any]], model: Any) -> torch.Tensor:
+        """The labels of a batch as a tensor."""
         return torch.tensor([model.config.label2id[example["label"]] for example in examples])
 
     def read_logits(self, logits: torch.Tensor, model: Any) -> list[ClassifiedText]:
+        """Logits (B, labels) -> predictions."""
         scores, labels = logits.softmax(-1).max(-1)
         names = model.config.id2label
         return [ClassifiedText(names[n], score) for n, score in zip(labels.tolist(), scores.tolist(), strict=True)]
@@ -244,6 +263,7 @@ class ClassificationTask(TextTask):
         return counts
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of sums of counts."""
         right, predicted, gold = (sums[..., start::3] for start in (2, 3, 4))
         f1 = ratio(2 * right, predicted + gold)  # (..., labels)
         occurs = predicted + gold > 0
@@ -253,6 +273,7 @@ class ClassificationTask(TextTask):
         }
 
     def comparisons(self, examples: Any, predictions: Sequence[ClassifiedText]) -> Iterator[Comparison]:
+        """Gold and predicted labels side by side."""
         for number, (gold, prediction) in enumerate(zip(examples["label"], predictions, strict=True)):
             yield Comparison(number, gold, prediction.label)
 
@@ -268,6 +289,7 @@ class SentimentTask(ClassificationTask):
     name = "sentiment"
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         return TrainingDefaults("bcn", "small", 0.003, 6)
 
 
@@ -277,6 +299,7 @@ class InferenceTask(ClassificationTask):
     name = "inference"
 
     def check_examples(self, examples: Any, where: str, unlabeled: int):
+        """Raises ValueError if the labels or texts do not suit the task."""
         super().check_examples(examples, where, unlabeled)
         if "pair" not in examples.column_names:
             raise ValueError(
@@ -293,6 +316,7 @@ class RegressionTask(TextTask):
     has_labels = False
 
     def value_of(self, value: Any, where: str) -> float:
+        """The label or number of a row, checked."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -305,17 +329,20 @@ class RegressionTask(TextTask):
         return number
 
     def check_examples(self, examples: Any, where: str, unlabeled: int):
+        """Raises ValueError if the labels or texts do not suit the task."""
         if len({*examples["label"]}) < 2:
             raise ValueError(
                 f"{where}: every row has the number {examples['label'][0]:g}. Expected numbers that differ."
             )
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         if self.pairs:
             return TrainingDefaults("esim", "small", 0.003, 10)
         return TrainingDefaults("linear", None, 0.01, 15)
 
     def config_settings(self, labels: list[str] | None) -> dict[str, Any]:
+        """Settings of the model's configuration."""
         return {"num_labels": 1, "problem_type": "regression"}
 
     def initialize(self, model: Any, examples: Any):
@@ -325,9 +352,11 @@ class RegressionTask(TextTask):
             linear.bias.fill_(float(np.mean(examples["label"])))
 
     def targets(self, examples: list[dict[str, Any]], model: Any) -> torch.Tensor:
+        """The labels of a batch as a tensor."""
         return torch.tensor([example["label"] for example in examples], dtype=torch.float32)
 
     def read_logits(self, logits: torch.Tensor, model: Any) -> list[ClassifiedText]:
+        """Logits (B, labels) -> predictions."""
         return [ClassifiedText(value, 1.0) for value in logits[:, 0].tolist()]
 
     def counts(self, examples: Any, predictions: Sequence[ClassifiedText]) -> np.ndarray:
@@ -338,11 +367,13 @@ class RegressionTask(TextTask):
         return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y, (x - y) ** 2], 1)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of sums of counts."""
         n, x, y, xx, yy, xy, squares = np.moveaxis(sums, -1, 0)
         variances = np.maximum(n * xx - x * x, 0) * np.maximum(n * yy - y * y, 0)
         return {"pearson": ratio(n * xy - x * y, np.sqrt(variances)), "rmse": np.sqrt(squares / n)}
 
     def errors(self, examples: Any, predictions: Sequence[ClassifiedText]) -> list[float]:
+        """How bad each prediction is; 0 is right."""
         pairs = zip(examples["label"], predictions, strict=True)
         return [abs(gold - prediction.label) for gold, prediction in pairs]
 

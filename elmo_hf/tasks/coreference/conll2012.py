@@ -71,10 +71,10 @@ def read_coreference(path: str | os.PathLike) -> list[Document]:
                 first_line = number
             fields = line.split("\t") if "\t" in line else line.split()
             if len(fields) < 5:
-                raise ValueError(f"{path}, line {number}: {len(fields)} columns; accepted are CoNLL 2012's.")
+                raise ValueError(f"{path}, line {number}: {len(fields)} columns. Expected those of CoNLL 2012.")
             rows.append([fields[3], fields[-1].strip()])
         else:
-            raise ValueError(f"{path}, line {number} is in no document; accepted begin with '#begin document'.")
+            raise ValueError(f"{path}, line {number} is in no document. Expected '#begin document' before it.")
     if inside:
         raise ValueError(f"{path}: the document {name} has no '#end document'.")
     return documents
@@ -142,7 +142,7 @@ def _document(path: str | os.PathLike, name: str, sentences: list[tuple[int, lis
             for part in marks.split("|") if marks not in ("", "-", "_") else ():
                 match = MARK.fullmatch(part)
                 if match is None or not (match[1] or match[3]):
-                    raise ValueError(f"{where}: {part!r} is no mark of a mention; accepted are (1, 1) and (1).")
+                    raise ValueError(f"{where}: {part!r} is no mark of a mention. Expected (1, 1) or (1).")
                 cluster = int(match[2])
                 if match[1]:
                     begun.setdefault(cluster, []).append(place)

@@ -71,6 +71,7 @@ class SpanRanker(ElmoHead):
         max_antecedents: int = 250
 
         def validate_share(self):
+            """Checks `spans_per_word`."""
             check(self.spans_per_word > 0, "spans_per_word", self.spans_per_word, "a number above 0")
 
     def __init__(self, config: Any, settings: Any, input_size: int, output_size: int):
@@ -87,6 +88,7 @@ class SpanRanker(ElmoHead):
         self.pair_score = feed_forward(3 * span + feature, hidden, 2, settings.dropout, 1)
 
     def initial_weights(self):
+        """Initializes the weights."""
         init.normal_(self.widths, 0.0, 0.5)
         init.normal_(self.distances, 0.0, 0.5)
 
@@ -135,9 +137,9 @@ class SpanRanker(ElmoHead):
         other, distance = vectors @ of_other.t(), features @ of_distance.t()
         parts = []
         for begin in range(0, count, rows):
-            some = slice(begin, begin + rows)
-            products = vectors[some, None] * vectors[numbers[some]]  # (rows, A, size of g)
-            hidden = products @ of_product.t() + own[some, None] + other[numbers[some]] + distance
+            rows_slice = slice(begin, begin + rows)
+            products = vectors[rows_slice, None] * vectors[numbers[rows_slice]]  # (rows, A, size of g)
+            hidden = products @ of_product.t() + own[rows_slice, None] + other[numbers[rows_slice]] + distance
             parts.append(self.pair_score[1:](hidden).squeeze(-1).float())
         scores = torch.cat(parts) + mention[:, None] + mention[numbers]
         scores = scores.masked_fill(~there, -1e4)

@@ -59,7 +59,7 @@ def _b_cubed(own: list[frozenset], other: list[frozenset]) -> tuple[float, float
     """For each mention the share of its own cluster that is with it in the other one."""
     cluster_of = {mention: cluster for cluster in other for mention in cluster}
     none: frozenset = frozenset()
-    right = sum(len(one & cluster_of.get(mention, none)) / len(one) for one in own for mention in one)
+    right = sum(len(cluster & cluster_of.get(mention, none)) / len(cluster) for cluster in own for mention in cluster)
     return right, sum(map(len, own))
 
 

@@ -82,7 +82,7 @@ print(model.clusters(tokenizer, [["Ann", "came", "home", "."], ["She", "slept", 
         if labels is not None:
             if labels.dim() != 2 or labels.shape[1] != 4 or labels.is_floating_point():
                 raise ValueError(
-                    f"labels has the shape {tuple(labels.shape)} and the type {labels.dtype}; accepted are whole "
+                    f"labels has the shape {tuple(labels.shape)} and the type {labels.dtype}. Expected whole "
                     "numbers, (mentions, 4): sentence, first word, last word, cluster."
                 )
             _check_mentions(labels.tolist(), sentences.words.sum(1).tolist())
@@ -157,13 +157,13 @@ def _check_mentions(mentions: list[list[int]], lengths: list[int]):
         inside = 0 <= sentence < len(lengths) and 0 <= first <= last < lengths[sentence]
         if not inside:
             raise ValueError(
-                f"The mention (sentence {sentence}, words {first} to {last}) is not in the document; accepted are "
+                f"The mention (sentence {sentence}, words {first} to {last}) is not in the document. Expected "
                 f"words inside of one of its {len(lengths)} sentences, counted from 0."
             )
         if seen.setdefault((sentence, first, last), cluster) != cluster:
             raise ValueError(
                 f"The mention (sentence {sentence}, words {first} to {last}) is in the clusters "
-                f"{seen[sentence, first, last]} and {cluster}; accepted is one cluster for a mention."
+                f"{seen[sentence, first, last]} and {cluster}. Expected a single cluster for a mention."
             )
 
 

@@ -69,9 +69,11 @@ class CoreferenceTask(Task):
         self.part_sentences = 30
 
     def configure(self, settings: Any):
+        """Reads the settings of a run that only this task has."""
         self.part_sentences = settings.part_sentences
 
     def read(self, path: str, part: str = "train") -> Documents:
+        """The examples of a file or dataset."""
         format = detect_format(path)
         if format not in ("documents", "conll") and not os.path.isdir(path):
             raise ValueError(
@@ -83,37 +85,47 @@ class CoreferenceTask(Task):
         return Documents(documents)
 
     def from_rows(self, rows: Any) -> Documents:
+        """Examples from rows in memory."""
         return Documents([row if isinstance(row, Document) else Document(**row) for row in rows])
 
     def raw_keys(self, examples: Documents) -> list[Any]:
+        """What makes two examples duplicates before they are prepared."""
         return [repr(document.sentences) for document in examples]
 
     def prepare(self, examples: Documents, tokenizer: Any) -> Documents:
+        """Examples whose texts are split into words."""
         return Documents([part for document in examples for part in parts_of(document, self.part_sentences)])
 
     def texts(self, example: Document) -> list[list[str]]:
+        """The words of each text of a prepared example."""
         return example.sentences
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         return TrainingDefaults("spans", "small", 0.001, 6, 1)
 
     def training_set(self, examples: Documents, tokenizer: Any, model: Any) -> EncodedDocuments:
+        """What the Trainer iterates over."""
         return EncodedDocuments(examples, tokenizer)
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
+        """A batch as tensors."""
         if len(examples) != 1:
             raise ValueError("Invalid `batch_size`: a batch of documents. Expected 1 for coreference.")
         return examples[0]
 
     def predict(self, model: Any, tokenizer: Any, examples: Documents, batch_tokens: int = 8192) -> list[Any]:
+        """What a model says about each prepared example."""
         return [model.clusters(tokenizer, document.sentences) for document in examples]
 
     def counts(self, examples: Documents, predictions: Sequence[Any]) -> np.ndarray:
+        """What each example contributes to the scores, a row for each."""
         pairs = zip(predictions, examples, strict=True)
         counts = [coreference_counts(clusters, document.clusters) for clusters, document in pairs]
         return np.array(counts).reshape(len(examples), -1)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of sums of counts."""
         scores = scores_of_counts(sums.reshape(*sums.shape[:-1], 3, 2, 2))
         return {name: scores[name] / 100 for name in ("conll", "muc", "b_cubed", "ceaf_e")}
 
@@ -122,6 +134,8 @@ class CoreferenceTask(Task):
         return (1 - self.scores(self.counts(examples, predictions))["conll"]).tolist()
 
     def show(self, example: Document, prediction: Any) -> str:
+        """An example with what is wrong about its prediction."""
+
         def text(span: Any) -> str:
             return " ".join(example.sentences[span[0]][span[1] : span[2] + 1])
 
@@ -129,6 +143,7 @@ class CoreferenceTask(Task):
         return f"{example.name}: {len(prediction)} clusters, not {len(example.clusters)}: {clusters}"
 
     def usage(self, model: str | None) -> str:
+        """The line that uses a trained model."""
         name = "MODEL" if model is None else model
         return f"To use it: ElmoForCoreference.from_pretrained({name!r}).clusters(tokenizer, sentences)."
 

@@ -135,12 +135,12 @@ def evaluate(
     examples = task.prepare(raw, tokenizer)
     predictions = task.predict(loaded, tokenizer, examples)
     counts = task.counts(examples, predictions)
-    found = Evaluation(len(examples), task.example_name, _scores(task, counts, samples, seed))
-    found.labels, found.confusions = _labels_and_confusions(task, examples, predictions)
-    found.worst = _worst(task, examples, predictions, worst)
+    evaluation = Evaluation(len(examples), task.example_name, _scores(task, counts, samples, seed))
+    evaluation.labels, evaluation.confusions = _labels_and_confusions(task, examples, predictions)
+    evaluation.worst = _worst(task, examples, predictions, worst)
     if task.has_labels:
         known = {*loaded.config.id2label.values()}
-        found.unknown_labels = {str(k): n for k, n in task.label_counts(examples).items() if k not in known}
+        evaluation.unknown_labels = {str(k): n for k, n in task.label_counts(examples).items() if k not in known}
     if compare is not None:
         other, other_tokenizer = load_task_model(compare, device)
         other_task = task_of_model(other, task.columns)
@@ -151,8 +151,8 @@ def evaluate(
             )
         other_examples = other_task.prepare(raw, other_tokenizer)
         other_counts = other_task.counts(other_examples, other_task.predict(other, other_tokenizer, other_examples))
-        found.comparison = _compare(task, counts, other_counts, samples, seed)
-    return found
+        evaluation.comparison = _compare(task, counts, other_counts, samples, seed)
+    return evaluation
 
 
 def _score(task: Task, name: str) -> Any:

@@ -64,9 +64,10 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
             yield f"Labels of {part} that train lacks, and that no model can learn: {names}."
     counts.pop("O", None)  # of taggers: most words are outside of all spans
     if len(counts) > 1:
-        (most, many), (least, few) = counts.most_common()[0], counts.most_common()[-1]
-        if many >= IMBALANCE * few:
-            yield f"The labels are imbalanced: {most} is {many // few:,} times as frequent as {least} ({few:,})."
+        (frequent, most), (rare, least) = counts.most_common()[0], counts.most_common()[-1]
+        if most >= IMBALANCE * least:
+            share = f"{most // least:,} times as frequent as {rare} ({least:,})"
+            yield f"The labels are imbalanced: {frequent} is {share}."
 
 
 def _share(count: int, total: int, task: Task) -> str:

@@ -56,10 +56,15 @@ class FinetuneRun:
         facts = {**self.settings.to_dict(), "task": self.task.name, "data": digest_of_examples(raw)}
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary) if self.output is None else self._begin(facts)
-            trainer = self._train(raw, labels, folder, cache_megabytes, device)
-            self._score_and_save(trainer, facts)
-        if self.output is not None:
-            shutil.rmtree(folder)
+            try:
+                trainer = self._train(raw, labels, folder, cache_megabytes, device)
+                self._score_and_save(trainer, facts)
+            finally:
+                # A mistake that is found here must not leave a run that the corrected command cannot resume.
+                if self.output is not None and not has_checkpoints(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+            if self.output is not None:
+                shutil.rmtree(folder, ignore_errors=True)
         return trainer
 
     # -- folders
@@ -72,14 +77,17 @@ class FinetuneRun:
         """Before anything is read: a folder of something else would be found out after the training."""
         if self.output is not None and self.output.exists():
             if not self.output.is_dir() or any(self.output.iterdir()):
-                kind = "holds a finished model" if (self.output / RESULT).exists() else "is there already"
+                is_finished = (self.output / RESULT).exists()
+                if is_finished:  # killed after the last rename
+                    shutil.rmtree(self._run_folder, ignore_errors=True)
+                kind = "holds a finished model" if is_finished else "is there already"
                 raise ValueError(f"{self.output} {kind}. Expected a new folder (-o), or remove it.")
 
     def _begin(self, facts: dict[str, Any]) -> Path:
         """The folder of checkpoints, which belongs to one choice of settings and data."""
         folder, text = self._run_folder, json.dumps(facts, indent=1)
         begun = folder / RESULT
-        if begun.exists():
+        if begun.exists() and has_checkpoints(folder):
             before = json.loads(begun.read_text(encoding="utf-8"))
             changed = [name for name in facts if before.get(name) != facts[name]]
             if changed:
@@ -240,6 +248,11 @@ class FinetuneRun:
             add_scores(trainer.model, self.output, folder, task, result, names)
             (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         self.say(f"{self.output}: the best model, with a card. {task.usage(str(self.output))}")
+
+
+def has_checkpoints(folder: Path) -> bool:
+    """Whether a run has saved anything that it could resume from."""
+    return any(folder.glob("checkpoint-*"))
 
 
 def remove_printers(trainer: Any):

@@ -49,6 +49,7 @@ class InferencePairs(ElmoHead):
         self.linear = nn.Linear(size, config.num_labels)
 
     def logits(self, *sentences: HeadInput) -> torch.Tensor:
+        """Scores of the labels."""
         both = [only_words(sentence) for sentence in sentences]
         a, b = (words.with_output(self.encoder(self.steady_dropout(words.x), words.mask)) for words in both)
         attended = align(a, b, both[0].mask, both[1].mask)

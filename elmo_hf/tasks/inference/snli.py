@@ -32,7 +32,7 @@ def read_snli(path: str | os.PathLike) -> Any:
         if label == "-":
             continue
         if label not in INFERENCES:
-            raise ValueError(f"{path}, line {number}: the label {label!r}; accepted are {', '.join(INFERENCES)}.")
+            raise ValueError(f"{path}, line {number}: the label {label!r}. Expected {', '.join(INFERENCES)}.")
         for name, value in zip(rows, (record["sentence1"], record["sentence2"], label), strict=True):
             rows[name].append(value)
     from datasets import Dataset

@@ -59,6 +59,7 @@ class BidafSpans(ElmoHead):
             self.no_answer = feed_forward(2 * width, width, 1, 0.0, 1)
 
     def spans(self, question: HeadInput, passage: HeadInput) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Scores of the beginning and the end of an answer, and of no answer or None."""
         q, p = only_words(question), only_words(passage)
         encoded_q, encoded_p = (words.with_output(self.encoder(words.x, words.mask)) for words in (q, p))
         x = self.attention(self.dropout(encoded_p), self.dropout(encoded_q), p.mask, q.mask)

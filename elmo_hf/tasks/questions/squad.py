@@ -33,7 +33,7 @@ def read_squad(path: str | os.PathLike) -> Any:
         try:
             articles = json.load(file)["data"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is no file of SQuAD ({error!r}); accepted is JSON with `data`.") from None
+            raise ValueError(f"{path} is no file of SQuAD ({error!r}). Expected JSON with `data`.") from None
     names = ("id", "title", "question", "context", "answers", "answer_starts")
     rows: dict[str, list[Any]] = {name: [] for name in names}
     for article in articles:

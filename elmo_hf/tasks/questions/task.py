@@ -31,9 +31,11 @@ class QuestionsTask(Task):
         self.max_length = 300
 
     def configure(self, settings: Any):
+        """Reads the settings of a run that only this task has."""
         self.max_length = settings.max_length
 
     def read(self, path: str, part: str = "train") -> Any:
+        """The examples of a file or dataset."""
         format = detect_format(path)
         if format == "json":
             return self._checked(read_squad(path), path)
@@ -42,6 +44,7 @@ class QuestionsTask(Task):
         return self._checked(dataset_of_questions(read_table(path, format, part), path), path)
 
     def from_rows(self, rows: Any) -> Any:
+        """Examples from rows in memory."""
         return self._checked(dataset_of_questions(columns_of_dataset(rows), "The data"), "The data")
 
     def _checked(self, examples: Any, where: str) -> Any:
@@ -52,25 +55,32 @@ class QuestionsTask(Task):
         return examples
 
     def raw_keys(self, examples: Any) -> list[Any]:
+        """What makes two examples duplicates before they are prepared."""
         # Questions about one passage stay together.
         return examples["context"][:]
 
     def prepare(self, examples: Any, tokenizer: Any) -> Any:
+        """Examples whose texts are split into words."""
+
         def split(batch: dict[str, list]) -> dict[str, list]:
             return {"tokens": tokenizer.split(batch["question"]), "context_tokens": tokenizer.split(batch["context"])}
 
         return examples.map(split, batched=True)
 
     def texts(self, example: Any) -> list[list[str]]:
+        """The words of each text of a prepared example."""
         return [example["tokens"], example["context_tokens"]]
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         return TrainingDefaults("bidaf", "small", 0.005, 6, 16)
 
     def head_settings(self, head: str) -> dict[str, Any]:
+        """Further settings of a head."""
         return {"no_answer": self.no_answer}
 
     def training_set(self, examples: Any, tokenizer: Any, model: Any) -> Any:
+        """What the Trainer iterates over."""
         options = {"tokenizer": tokenizer, "max_length": self.max_length, "no_answer": self.no_answer}
         data = examples.map(encode_answers, batched=True, fn_kwargs=options, remove_columns=examples.column_names)
         if not len(data):
@@ -81,13 +91,16 @@ class QuestionsTask(Task):
         return data.map(lambda batch: {"length": [len(ids) for ids in batch["input_ids"]]}, batched=True)
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
+        """A batch as tensors."""
         rows = [{name: value for name, value in example.items() if name != "length"} for example in examples]
         return dict(tokenizer.pad(rows, return_tensors="pt"))
 
     def predict(self, model: Any, tokenizer: Any, examples: Any, batch_tokens: int = 8192) -> list[Answer]:
+        """What a model says about each prepared example."""
         return find_answers(model, tokenizer, examples["question"][:], examples["context"][:])
 
     def counts(self, examples: Any, predictions: Sequence[Answer]) -> np.ndarray:
+        """What each example contributes to the scores, a row for each."""
         rows = []
         for answer, expected in zip(predictions, examples["answers"], strict=True):
             scores = squad_scores([answer.text], [expected])
@@ -95,6 +108,7 @@ class QuestionsTask(Task):
         return np.array(rows).reshape(-1, 3)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of sums of counts."""
         return {"f1": ratio(sums[..., 0], sums[..., 2]), "exact": ratio(sums[..., 1], sums[..., 2])}
 
     def errors(self, examples: Any, predictions: Sequence[Answer]) -> list[float]:
@@ -104,10 +118,12 @@ class QuestionsTask(Task):
         return [0.0 if value == 1 else 1 - value + 0.01 * rank for value, rank in zip(f1, sure, strict=True)]
 
     def show(self, example: Any, prediction: Answer) -> str:
+        """An example with what is wrong about its prediction."""
         expected = " or ".join(map(repr, dict.fromkeys(example["answers"]))) or "no answer"
         return f"{example['question']} [{prediction.text!r}, not {expected}] {excerpt(example['context'], 120)}"
 
     def usage(self, model: str | None) -> str:
+        """The line that uses a trained model."""
         return "To use it: model.answer(tokenizer, question, passage); the code is on its card, README.md."
 
 

@@ -51,6 +51,7 @@ class BiattentiveClassifier(ElmoHead):
         self.linear = nn.Linear(half, config.num_labels)
 
     def logits(self, *sentences: HeadInput) -> torch.Tensor:
+        """Scores of the labels."""
         words = only_words(sentences[0])
         h = self.encoder(self.dropout(torch.relu(self.first(words.x))), words.mask)  # (B, W, 2 * size)
         a, _ = align(h, h, words.mask, words.mask)

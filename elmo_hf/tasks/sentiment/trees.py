@@ -41,7 +41,7 @@ def _phrases(line: str, where: str) -> list[tuple[list[str], int]]:
     phrases: list[tuple[list[str], int]] = []
     open_nodes: list[tuple[int, list[str]]] = []
     words = line.replace("(", " ( ").replace(")", " ) ").split()
-    problem = ValueError(f"{where}: no tree; accepted is one as (3 (2 It) (4 works)), with classes from 0 to 4.")
+    problem = ValueError(f"{where}: no tree. Expected one such as (3 (2 It) (4 works)), with classes from 0 to 4.")
     place = 0
     while place < len(words):
         word = words[place]

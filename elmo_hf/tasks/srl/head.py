@@ -71,9 +71,11 @@ class PredicateLstm(ElmoHead):
         self.rules = label_rules([config.id2label[number] for number in range(config.num_labels)])
 
     def initial_weights(self):
+        """Initializes the weights."""
         init.normal_(self.marks)
 
     def logits(self, sentence: HeadInput) -> torch.Tensor:
+        """Scores of the labels."""
         if sentence.marks is None:
             raise ValueError("The head 'srl' needs token_type_ids: 1 at the predicate, 0 elsewhere.")
         words = only_words(sentence)
@@ -82,6 +84,7 @@ class PredicateLstm(ElmoHead):
         return words.scatter(self.linear(words.with_output(h)))  # (B, T, num_labels)
 
     def decode(self, logits: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """The scores of the decoded labels."""
         none = logits.new_zeros(logits.shape[2], dtype=torch.float32)
         return best_scores(logits.log_softmax(-1), words, none.new_zeros(len(none), len(none)), none, none, self.rules)
 

@@ -20,6 +20,7 @@ class SrlTask(TaggingTask):
     item_name = "argument"
 
     def read(self, path: str, part: str = "train") -> Any:
+        """The examples of a file or dataset."""
         format = detect_format(path)
         if format in ("parquet", "dataset"):
             from elmo_hf.tasks.finetuning.file_formats import read_table
@@ -32,6 +33,7 @@ class SrlTask(TaggingTask):
         return self._checked(read_srl(path), path)
 
     def from_rows(self, rows: Any) -> Any:
+        """Examples from rows in memory."""
         columns = columns_of_dataset(rows)
         if "frames" in columns:
             records = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
@@ -43,37 +45,45 @@ class SrlTask(TaggingTask):
         )
 
     def raw_keys(self, examples: Any) -> list[Any]:
+        """What makes two examples duplicates before they are prepared."""
         return [tuple(tokens) for tokens in examples["tokens"]]
 
     def key(self, example: Any) -> Any:
+        """What makes two prepared examples duplicates."""
         return (tuple(example["tokens"]), example["predicate"])
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         return TrainingDefaults("srl", "small", 0.01, 6)
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
+        """A batch as tensors."""
         batch = super().collate(examples, tokenizer, model)
         return {**batch, "token_type_ids": _marks(batch, [example["predicate"] for example in examples])}
 
     @torch.no_grad()
     def predict(self, model: Any, tokenizer: Any, examples: Any, batch_tokens: int = 8192) -> list[TaggedSentence]:
+        """What a model says about each prepared example."""
         sentences, predicates = examples["tokens"][:], examples["predicate"][:]
-        found = [TaggedSentence([], [])] * len(sentences)
+        predictions = [TaggedSentence([], [])] * len(sentences)
         for numbers, inputs in batched_sentences(model, tokenizer, sentences, batch_tokens):
             inputs["token_type_ids"] = _marks(inputs, [predicates[number] for number in numbers])
             for number, sentence in zip(numbers, tagged_rows(model, inputs), strict=True):
-                found[number] = sentence
-        return found
+                predictions[number] = sentence
+        return predictions
 
     def spans(self, labels: Sequence[str]) -> set[Any]:
+        """Scores of the beginning and the end of an answer, and of no answer or None."""
         from elmo_hf.tasks.tagging.spans import Span
 
         return {Span(*span) for span in bio_spans(labels) if span[0] != "V"}
 
     def show(self, example: Any, prediction: TaggedSentence) -> str:
+        """An example with what is wrong about its prediction."""
         return f"({example['tokens'][example['predicate']]}) {super().show(example, prediction)}"
 
     def usage(self, model: str | None) -> str:
+        """The line that uses a trained model."""
         return "To use it: the code on its card, README.md."
 
 

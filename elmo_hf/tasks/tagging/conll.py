@@ -68,7 +68,7 @@ def read_conll(
             if len(fields) != width:
                 raise ValueError(
                     f"{path}, line {number}: {plural(len(fields), 'column')}, but line {first} of the same sentence "
-                    f"has {width}; accepted is one number of columns in a sentence."
+                    f"has {width}. Expected the same number in all lines of a sentence."
                 )
         for name, place in columns.items():
             if not -width <= place < width:
@@ -79,7 +79,7 @@ def read_conll(
         # Of one column the first is the last: a word would be its own label.
         if len({place % width for place in columns.values()}) < len(set(columns.values())):
             raise ValueError(
-                f"{path}, line {first}: {plural(width, 'column')}; accepted is a column for each of "
+                f"{path}, line {first}: {plural(width, 'column')}. Expected a column for each of "
                 f"{', '.join(map(repr, columns))}."
             )
     return _dataset(rows)
@@ -114,8 +114,8 @@ def read_conllu(path: str | os.PathLike, columns: Sequence[str] = ("upos",)) -> 
     """
     unknown = [name for name in columns if name not in CONLLU_COLUMNS[2:]]
     if unknown:
-        accepted = ", ".join(CONLLU_COLUMNS[2:])
-        raise ValueError(f"CoNLL-U has no column {unknown[0]!r} beside the words; it has {accepted}.")
+        available = ", ".join(CONLLU_COLUMNS[2:])
+        raise ValueError(f"CoNLL-U has no column {unknown[0]!r} beside the words; it has {available}.")
     places = {"tokens": CONLLU_COLUMNS.index("form"), **{name: CONLLU_COLUMNS.index(name) for name in columns}}
     rows = {name: [] for name in places}
     for sentence in _sentences(path, comment="#"):
@@ -151,13 +151,13 @@ def _conllu_words(path: str | os.PathLike, sentence: list[tuple[int, str]]) -> l
         fields = line.split("\t")
         if len(fields) != len(CONLLU_COLUMNS):
             raise ValueError(
-                f"{path}, line {number}: {plural(len(fields), 'column')} between tabs; accepted are CoNLL-U's ten."
+                f"{path}, line {number}: {plural(len(fields), 'column')} between tabs. Expected the ten of CoNLL-U."
             )
         if re.fullmatch(r"\d+[-.]\d+", fields[0]):
             continue
         if fields[0] != str(len(words) + 1):
             raise ValueError(
-                f"{path}, line {number}: the word's number is {fields[0]!r}; accepted are {len(words) + 1}, the next "
+                f"{path}, line {number}: the word's number is {fields[0]!r}. Expected {len(words) + 1}, the next "
                 "one, ranges as 3-4, and empty nodes as 8.1."
             )
         words.append(fields)

@@ -45,6 +45,7 @@ class LinearChainCrf(nn.Module):
         self.rules = None if names is None else label_rules(names)
 
     def initial_weights(self):
+        """Initializes the weights."""
         for parameter in (self.transitions, self.start, self.end):
             init.normal_(parameter, 0.0, 0.1)
 
@@ -63,12 +64,12 @@ class LinearChainCrf(nn.Module):
         return self._score(emissions, labels, present) - self._partition(emissions, present)
 
     def _score(self, emissions: torch.Tensor, labels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-        here = emissions.gather(2, labels[..., None]).squeeze(2)  # (B, W)
-        here = torch.where(present, here, 0.0).sum(1)
+        emitted = emissions.gather(2, labels[..., None]).squeeze(2)  # (B, W)
+        emitted = torch.where(present, emitted, 0.0).sum(1)
         steps = torch.where(present[:, 1:], self.transitions.float()[labels[:, :-1], labels[:, 1:]], 0.0).sum(1)
         last = labels.gather(1, (present.sum(1, keepdim=True) - 1).clamp(min=0)).squeeze(1)  # (B,)
         ends = self.start.float()[labels[:, 0]] + self.end.float()[last]
-        return torch.where(present[:, 0], here + steps + ends, 0.0)
+        return torch.where(present[:, 0], emitted + steps + ends, 0.0)
 
     def _partition(self, emissions: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
         transitions, steps = self.transitions.float(), emissions.unbind(1)
@@ -115,9 +116,9 @@ def best_scores(
     same = torch.arange(emissions.shape[2], device=emissions.device).expand_as(forward[0])
     for step in range(1, emissions.shape[1]):
         best, pointer = (forward[-1][:, :, None] + transitions).max(1)  # (B, N)
-        here = present[:, step, None]
-        forward.append(torch.where(here, best + emissions[:, step], forward[-1]))
-        pointers.append(torch.where(here, pointer, same))
+        is_word = present[:, step, None]
+        forward.append(torch.where(is_word, best + emissions[:, step], forward[-1]))
+        pointers.append(torch.where(is_word, pointer, same))
     backward = [end.expand_as(forward[0])]
     for step in range(emissions.shape[1] - 1, 0, -1):
         after = (transitions + (emissions[:, step] + backward[-1])[:, None]).amax(2)  # (B, N)

@@ -48,14 +48,17 @@ class BiLstmCrf(ElmoHead):
         self.crf = LinearChainCrf(config.num_labels, names)
 
     def logits(self, sentence: HeadInput) -> torch.Tensor:
+        """Scores of the labels."""
         words = only_words(sentence)
         h = self.dropout(self.encoder(words.x, words.mask))  # (B, W, 2 * size)
         return words.scatter(self.linear(words.with_output(h)))  # (B, T, num_labels)
 
     def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The loss of each label."""
         return -self.crf.log_likelihood(logits, labels, labels != -100)
 
     def decode(self, logits: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """The scores of the decoded labels."""
         return self.crf.best_scores(logits, words)
 
 

@@ -40,7 +40,7 @@ def align_labels(word_ids: Sequence[int | None], labels: Sequence[int]) -> list[
     last = max((word for word in word_ids if word is not None), default=-1)
     if last >= len(labels):
         raise ValueError(
-            f"There are {len(labels)} labels, but at least {last + 1} words; accepted is a label for each word."
+            f"There are {len(labels)} labels, but at least {last + 1} words. Expected a label for each word."
         )
     return [IGNORED if word is None else labels[word] for word in word_ids]
 
@@ -79,7 +79,7 @@ def encode_words(
     encoded = tokenizer(batch[tokens], is_split_into_words=True, **options)
     rows = dict(encoded)
     samples = rows.pop("overflow_to_sample_mapping", range(len(batch[tokens])))
-    numbers = [_numbers(words, some, label2id) for words, some in zip(batch[tokens], batch[labels], strict=True)]
+    numbers = [_numbers(words, names, label2id) for words, names in zip(batch[tokens], batch[labels], strict=True)]
     rows["labels"] = [align_labels(encoded.word_ids(row), numbers[sample]) for row, sample in enumerate(samples)]
     return rows
 
@@ -88,7 +88,7 @@ def _numbers(words: Sequence[str], labels: Sequence[str], label2id: Mapping[str,
     if len(words) != len(labels):
         raise ValueError(
             f"The sentence {' '.join(words[:8])!r} has {plural(len(words), 'word')} and "
-            f"{plural(len(labels), 'label')}; accepted is a label for each word."
+            f"{plural(len(labels), 'label')}. Expected a label for each word."
         )
     unknown = [label for label in labels if label not in label2id]
     if unknown:

@@ -57,6 +57,7 @@ class TaggingTask(Task):
     # -- data
 
     def read(self, path: str, part: str = "train") -> Any:
+        """The examples of a file or dataset."""
         format = detect_format(path)
         if format == "conllu":
             return self._read_conllu(path)
@@ -70,6 +71,7 @@ class TaggingTask(Task):
         return self._from_columns(read_table(path, format, part), path)
 
     def from_rows(self, rows: Any) -> Any:
+        """Examples from rows in memory."""
         return self._from_columns(columns_of_dataset(rows), "The data")
 
     def _read_conllu(self, path: str) -> Any:
@@ -128,21 +130,26 @@ class TaggingTask(Task):
         return sentences
 
     def label_counts(self, examples: Any) -> Counter:
+        """How often each label occurs."""
         return Counter(label for labels in examples["labels"] for label in labels)
 
     def label_names(self, examples: Any) -> list[str]:
+        """The labels in a fixed order."""
         return sorted(self.label_counts(examples), key=lambda label: (label != "O", label))
 
     def use_labels(self, names: Sequence[str]):
+        """Adapts the task to the labels of a model."""
         self.by_spans = has_span_labels(names)
 
     # -- training
 
     def defaults(self, count: int) -> TrainingDefaults:
+        """Measured defaults for so many examples."""
         head = "bilstm-crf" if self.by_spans else "linear"
         return TrainingDefaults(head, "small" if head == "bilstm-crf" else None, 0.01, 15)
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
+        """A batch as tensors."""
         words = [example["tokens"] for example in examples]
         batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
         label2id = model.config.label2id
@@ -156,14 +163,16 @@ class TaggingTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Any, tokenizer: Any, examples: Any, batch_tokens: int = 8192) -> list[TaggedSentence]:
+        """What a model says about each prepared example."""
         sentences = examples["tokens"][:]
-        found = [TaggedSentence([], [])] * len(sentences)
+        predictions = [TaggedSentence([], [])] * len(sentences)
         for numbers, inputs in batched_sentences(model, tokenizer, sentences, batch_tokens):
             for number, sentence in zip(numbers, tagged_rows(model, inputs), strict=True):
-                found[number] = sentence
-        return found
+                predictions[number] = sentence
+        return predictions
 
     def counts(self, examples: Any, predictions: Sequence[TaggedSentence]) -> np.ndarray:
+        """What each example contributes to the scores, a row for each."""
         rows = []
         for gold, sentence in zip(examples["labels"], predictions, strict=True):
             right = sum(a == b for a, b in zip(gold, sentence.labels, strict=True))
@@ -176,10 +185,12 @@ class TaggingTask(Task):
         return set(label_spans(labels)) if self.by_spans else set()
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of sums of counts."""
         accuracy = {"accuracy": ratio(sums[..., 0], sums[..., 1])}
         return {**f_scores(sums[..., 2], sums[..., 3], sums[..., 4]), **accuracy} if self.by_spans else accuracy
 
     def comparisons(self, examples: Any, predictions: Sequence[TaggedSentence]) -> Iterator[Comparison]:
+        """Gold and predicted labels side by side."""
         for number, (gold, sentence) in enumerate(zip(examples["labels"], predictions, strict=True)):
             if self.by_spans:
                 yield from _compared_spans(number, self.spans(gold), self.spans(sentence.labels))
@@ -189,17 +200,18 @@ class TaggingTask(Task):
 
     def errors(self, examples: Any, predictions: Sequence[TaggedSentence]) -> list[float]:
         """The number of wrong words, plus the mean probability that the model gave to its wrong labels."""
-        found = []
+        predictions = []
         for gold, sentence in zip(examples["labels"], predictions, strict=True):
             wrong = [
                 score
                 for label, guess, score in zip(gold, sentence.labels, sentence.scores, strict=True)
                 if label != guess
             ]
-            found.append(len(wrong) + float(np.mean(wrong)) / 2 if wrong else 0.0)
-        return found
+            predictions.append(len(wrong) + float(np.mean(wrong)) / 2 if wrong else 0.0)
+        return predictions
 
     def show(self, example: Any, prediction: TaggedSentence) -> str:
+        """An example with what is wrong about its prediction."""
         words = []
         for word, gold, guess in zip(example["tokens"], example["labels"], prediction.labels, strict=True):
             words.append(word if gold == guess else f"{word} [{guess}, not {gold}]")
@@ -215,6 +227,7 @@ class NerTask(TaggingTask):
     conllu_column = None
 
     def use_labels(self, names: Sequence[str]):
+        """Adapts the task to the labels of a model."""
         super().use_labels(names)
         if not self.by_spans:
             raise ValueError(
