@@ -64,7 +64,7 @@ def similarity(
     alone = word is None and not position
     if alone and len(sentences) != 2:
         raise typer.BadParameter(
-            f"{len(sentences)} sentences without --word or --position; accepted are two, or a word to compare."
+            f"{len(sentences)} sentences without --word or --position. Expected two sentences, or a word to compare."
         )
     check_outputs(plot, json)
     reader = _reader(model, choose_splitting(splitting, tokenized), device)
@@ -109,7 +109,7 @@ def surprise(
     from elmo_hf.analysis.surprisal import TextSurprisal
 
     if text and files:
-        raise typer.BadParameter("Both FILES and --text were given; accepted is one of the two.")
+        raise typer.BadParameter("Both FILES and --text were given. Expected one of the two.")
     check_outputs(plot, json, html)
     lines = list(text or read_lines(files or "-", errors))
     if plot is not None and len(lines) > 1:

@@ -195,17 +195,17 @@ def _check(
 ):
     """Refuses what cannot be, before anything is loaded."""
     if shard is not None and not 1 <= shard[0] <= shard[1]:
-        raise ValueError(f"`shard` is {shard[0]}/{shard[1]}; accepted are 1/N to N/N.")
+        raise ValueError(f"Invalid `shard`: {shard[0]}/{shard[1]}. Expected 1/N to N/N.")
     if stateful and (shard is not None or ray or (processes or 1) > 1):
         raise ValueError(
             "With stateful=True every batch goes on from the one before: there is nothing that several processes, "
             "shards or machines could do at the same time. Leave them out, or stateful."
         )
     if format not in (*FORMATS, *LAYOUTS):
-        raise ValueError(f"`format` is {format!r}; accepted are {', '.join(map(repr, (*FORMATS, *LAYOUTS)))}.")
+        raise ValueError(f"Invalid `format`: {format!r}. Expected {', '.join(map(repr, (*FORMATS, *LAYOUTS)))}.")
     dtype, held = str(dtype).removeprefix("torch."), FORMATS[format].dtypes if format in FORMATS else NUMPY_DTYPES
     if dtype not in held:
-        raise ValueError(f"`dtype` is {dtype!r}; accepted for {format} are {', '.join(held)}.")
+        raise ValueError(f"Invalid `dtype`: {dtype!r}. Expected {', '.join(held)} for `format` {format!r}.")
     for name, value in (
         ("part_sentences", part_sentences),
         ("part_characters", part_characters),
@@ -214,7 +214,7 @@ def _check(
         ("batch_size", batch_size),
     ):
         if value is not None and value < 1:
-            raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
+            raise ValueError(f"Invalid `{name}`: {value}. Expected a whole number of at least 1.")
 
 
 @contextmanager

@@ -200,7 +200,9 @@ class ElmoEmbedder:
         """
         spec = OutputSpec.from_arguments(self.model.config, layers, pooling, boundaries, dtype)
         if spec.dtype == "bfloat16" and not as_tensors:
-            raise ValueError("NumPy has no bfloat16; accepted with dtype='bfloat16' is as_tensors=True.")
+            raise ValueError(
+                "Invalid `dtype`: 'bfloat16', which NumPy does not have. Expected as_tensors=True with it."
+            )
         if is_split_into_words or not isinstance(sentences, str):
             check_is_list(sentences, "sentences", WORD_LISTS if is_split_into_words else SENTENCES)
         single = isinstance(sentences, str)
@@ -404,7 +406,7 @@ def batches_by_length(lengths: Sequence[int], batch_tokens: int, batch_size: int
 def _check_budget(batch_tokens: int, batch_size: int | None):
     for name, value in (("batch_tokens", batch_tokens), ("batch_size", batch_size)):
         if value is not None and value < 1:
-            raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
+            raise ValueError(f"Invalid `{name}`: {value}. Expected a whole number of at least 1.")
 
 
 def _lists(sentences: Iterable[Any]) -> list[list[str]] | Iterator[list[str]]:
@@ -412,7 +414,7 @@ def _lists(sentences: Iterable[Any]) -> list[list[str]] | Iterator[list[str]]:
 
     def check(sentence: Any) -> list[str]:
         if isinstance(sentence, str):
-            raise ValueError(f"A sentence is the string {sentence!r:.60}; accepted are lists of words.")
+            raise ValueError(f"Invalid sentence: the string {sentence!r:.60}. Expected a list of words.")
         return list(sentence)
 
     return [check(one) for one in sentences] if isinstance(sentences, (list, tuple)) else map(check, sentences)

@@ -189,5 +189,5 @@ def open_store(path: str | os.PathLike) -> EmbeddingStore:
     if path.is_dir():
         return ShardStore(path)
     if not path.exists():
-        raise ValueError(f"{path} does not exist; accepted are a folder or an HDF5 file of vectors.")
+        raise ValueError(f"{path} does not exist. Expected a store: a folder, or an HDF5 file of vectors.")
     return Hdf5Store(path)

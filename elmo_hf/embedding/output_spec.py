@@ -42,12 +42,12 @@ class OutputSpec:
     ) -> "OutputSpec":
         """Checks what a user asked for against the model's config."""
         if pooling not in POOLINGS:
-            raise ValueError(f"`pooling` is {pooling!r}; accepted are {', '.join(map(repr, POOLINGS))}.")
+            raise ValueError(f"Invalid `pooling`: {pooling!r}. Expected {', '.join(map(repr, POOLINGS))}.")
         if pooling is not None and boundaries:
             raise ValueError("`boundaries` keeps <S> and </S>, but `pooling` is over the words alone: one of the two.")
         dtype = str(dtype).removeprefix("torch.")
         if dtype not in DTYPES:
-            raise ValueError(f"`dtype` is {dtype!r}; accepted are {', '.join(DTYPES)}.")
+            raise ValueError(f"Invalid `dtype`: {dtype!r}. Expected {', '.join(DTYPES)}.")
         chosen, several = _chosen_layers(layers, config.num_hidden_layers)
         return cls(chosen, several, pooling, boundaries, dtype)
 
@@ -100,6 +100,6 @@ def _chosen_layers(layers: Any, number: int) -> tuple[str | tuple[int, ...], boo
     if numbers and all(type(one) is int and -number - 1 <= one <= number for one in numbers):
         return tuple(one % (number + 1) for one in numbers), several
     raise ValueError(
-        f"`layers` is {layers!r}; accepted are {', '.join(map(repr, NAMED_LAYERS))}, a number from 0 (the token "
+        f"Invalid `layers`: {layers!r}. Expected {', '.join(map(repr, NAMED_LAYERS))}, a number from 0 (the token "
         f"vectors) to {number}, or a list of such numbers."
     )

@@ -78,7 +78,7 @@ def _groups(sentences: Iterable[Sentence], size: int) -> Iterator[list[Sentence]
     group: list[Any] = []
     for sentence in sentences:
         if not _is_sentence(sentence):
-            raise ValueError(f"A sentence is {sentence!r:.80}; accepted are strings and lists of words.")
+            raise ValueError(f"Invalid sentence: {sentence!r:.80}. Expected a string or a list of words.")
         group.append(sentence)
         if len(group) == size:
             yield group

@@ -108,7 +108,7 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
     vectors = vectors.float().cpu().numpy() if isinstance(vectors, torch.Tensor) else np.asarray(vectors)
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise ValueError(
-            f"{len(words)} words do not fit vectors of the shape {vectors.shape}; one for each is accepted."
+            f"{len(words)} words do not fit vectors of the shape {vectors.shape}. Expected one vector for each word."
         )
     wrong = [word for word in words if not word or word.split() != [word]]
     if wrong:
@@ -171,7 +171,7 @@ def model_of_token_vectors(
     size = embedder.model.config.projection_size
     if vectors.shape != (len(words), size):
         raise ValueError(
-            f"{path} holds vectors of the shape {vectors.shape}; accepted is {(len(words), size)}: one for each word "
+            f"{path} holds vectors of the shape {vectors.shape}. Expected {(len(words), size)}: one for each word "
             "of the vocabulary, of the model's projection size."
         )
     settings = embedder.model.config.to_dict() | {"word_input": True, "vocab_size": len(words)}

@@ -189,11 +189,11 @@ def perplexity(
     window = _checked_window(streams, window, batch_size)
     result = count(ElmoScorer(model, tokenizer, batch_size or 32), sentences, streams, window)
     if not result.sentences:
-        raise ValueError("The text has no words: nothing to measure. Accepted is at least one line that is not blank.")
+        raise ValueError("The text has no words: nothing to measure. Expected at least one line that is not blank.")
     if not result.forward.tokens:
         raise ValueError(
             f"The text has {result.dropped:,} tokens in {result.sentences:,} sentences, too little to fill {streams} "
-            f"streams of {result.window} once; accepted are fewer streams, or none (each sentence by itself)."
+            f"streams of {result.window} once. Expected fewer streams, or none (each sentence by itself)."
         )
     return result
 
@@ -229,13 +229,13 @@ def exponential(loss: float) -> float:
 def _checked_window(streams: int | None, window: int | None, batch_size: int | None) -> int | None:
     for name, value in (("streams", streams), ("window", window), ("batch_size", batch_size)):
         if value is not None and value < 1:
-            raise ValueError(f"`{name}` is {value}; accepted is a whole number of at least 1.")
+            raise ValueError(f"Invalid `{name}`: {value}. Expected a whole number of at least 1.")
     if streams is None:
         if window is not None:
-            raise ValueError(f"`window` is {window} without `streams`; accepted is both, or neither.")
+            raise ValueError(f"Invalid `window`: {window} without `streams`. Expected both, or neither.")
         return None
     if batch_size is not None:
-        raise ValueError(f"`batch_size` is {batch_size} and `streams` is {streams}; accepted is one of the two.")
+        raise ValueError(f"Invalid `batch_size`: {batch_size} with `streams` {streams}. Expected one of the two.")
     return window or 1
 
 

@@ -20,19 +20,17 @@ TOKENS_AT_ONCE = 2048
 # should not be fetched for a row or two: 32 rows of 800,000 words are 0.1 GB.
 LOGITS_AT_ONCE = 2**20
 ROWS_AT_LEAST = 32
-NEEDED = (
-    "accepted is an ElmoForPreTraining, as training it makes one, or `elmo-hf convert` with --vocabulary and --softmax"
-)
+NEEDED = "Expected an ElmoForPreTraining, from `elmo-hf pretrain` or `elmo-hf convert` with --vocabulary and --softmax"
 
 
 def check_language_model(model: PreTrainedModel, tokenizer: Any):
     """Raises unless the model has a softmax and the tokenizer a word for each of its rows."""
     if model.get_output_embeddings() is None:
-        raise ValueError(f"This {type(model).__name__} has no softmax over words; {NEEDED}.")
+        raise ValueError(f"This {type(model).__name__} has no softmax over words. {NEEDED}.")
     if tokenizer.word_vocabulary is None:
         raise ValueError(
-            "The tokenizer has no vocabulary, so that a row of the softmax stands for no word; accepted is one that "
-            "has it, ElmoTokenizer.from_pretrained(..., word_vocabulary=FILE)."
+            "The tokenizer has no vocabulary, so that a row of the softmax stands for no word. Expected a "
+            "tokenizer with it, ElmoTokenizer.from_pretrained(..., word_vocabulary=FILE)."
         )
     check_agreement(model.config, tokenizer, needs_words=True)
     _ = tokenizer.word_lines  # complains of a vocabulary without <S>, </S> or <UNK>

@@ -126,7 +126,7 @@ class ElmoScorer:
     def __init__(self, model: PreTrainedModel, tokenizer: Any, batch_size: int = 32):
         check_language_model(model, tokenizer)
         if batch_size < 1:
-            raise ValueError(f"`batch_size` is {batch_size}; accepted is a whole number of at least 1.")
+            raise ValueError(f"Invalid `batch_size`: {batch_size}. Expected a whole number of at least 1.")
         self.model, self.tokenizer, self.batch_size = model, tokenizer, batch_size
 
     @classmethod
@@ -152,7 +152,7 @@ class ElmoScorer:
         # Loading an ElmoModel as a language model would give it a random softmax.
         if "ElmoForPreTraining" not in (config.architectures or []):
             found = " and ".join(config.architectures or ["a model without a name"])
-            raise ValueError(f"{name} holds {found}, which has no softmax over words; {NEEDED}.")
+            raise ValueError(f"{name} holds {found}, which has no softmax over words. {NEEDED}.")
         chosen = {} if splitting is None else {"splitting": splitting}
         tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
         if device.type == "cpu" and str(config.dtype).removeprefix("torch.") == "float16":
@@ -319,7 +319,7 @@ class ElmoScorer:
     ) -> list[list[Prediction]]:
         """`asked` says for each direction after which token of each sentence it is asked, or that it is not."""
         if k < 1:
-            raise ValueError(f"`k` is {k}; accepted is a whole number of at least 1.")
+            raise ValueError(f"Invalid `k`: {k}. Expected a whole number of at least 1.")
         if asked[1] is not None and not self.model.config.bidirectional:
             raise ValueError("This model only reads forward; words before a text take one that also reads backward.")
         words, lines_of = self.tokenizer.word_vocabulary, self.tokenizer.word_lines
@@ -349,13 +349,12 @@ class ElmoScorer:
         else:
             single = isinstance(texts, str)
         sentences = [texts] if single else list(texts)
-        wanted, accepted = ((list, tuple), "lists of words") if is_split_into_words else (str, "strings")
-        wrong = [type(one).__name__ for one in sentences if not isinstance(one, wanted)]
-        if wrong:
-            raise ValueError(
-                f"A text is a {wrong[0]}; with is_split_into_words={is_split_into_words} accepted are {accepted}."
-            )
-        return single, [self.words(one) for one in sentences]
+        types, expected = ((list, tuple), "lists of words") if is_split_into_words else (str, "strings")
+        for sentence in sentences:
+            if not isinstance(sentence, types):
+                option = f"is_split_into_words={is_split_into_words}"
+                raise ValueError(f"Invalid text: {sentence!r:.40}. Expected {expected} with {option}.")
+        return single, [self.words(sentence) for sentence in sentences]
 
     def ahead(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[list[list[str]]]:
         """The words of any number of sentences, as many sentences at a time as are read ahead."""
@@ -399,7 +398,9 @@ def _places(sentences: list[list[str]], position: int | Sequence[int], single: b
     one = isinstance(position, (int, np.integer))
     places = [position] if one else list(position)
     if one != single or len(places) != len(sentences):
-        raise ValueError(f"`position` is {position}; accepted is one number for one text, or one for each of a list.")
+        raise ValueError(
+            f"Invalid `position`: {position}. Expected one number for one text, or one for each text of a list."
+        )
     for words, place in zip(sentences, places, strict=True):
         if not 0 <= place < len(words):
             shown = " ".join(f"{number}={word}" for number, word in enumerate(words[:20]))

@@ -67,7 +67,7 @@ def test_the_verb(command, lm_folder, tmp_path):
     )
     assert code == 0 and (tmp_path / "a.png").stat().st_size > 5000, err
     code, _, err = command("analyse", "surprise", lm_folder, tmp_path / "text.txt", "--plot", tmp_path / "b.png")
-    assert code == 1 and "The text has 3 sentences; accepted for a plot is one." in err
+    assert code == 1 and "Invalid `--plot`: the text has 3 sentences. Expected one sentence." in err
 
 
 def test_colours_grow_darker(scorer):

@@ -107,7 +107,7 @@ def test_complaints_are_sentences(command, lm_folder, converted, text, tmp_path)
         (["score", lm_folder, tmp_path / "empty"], f"Error: {tmp_path / 'empty'} contains no sentence. Expected"),
         (["perplexity", lm_folder, tmp_path / "latin"], f"Error: {tmp_path / 'latin'}, line 2: not UTF-8"),
         (["perplexity", lm_folder, tmp_path / "nothing"], "Error: There is no file"),
-        (["perplexity", lm_folder, text, "--window", 5], "Error: `window` is 5 without `streams`"),
+        (["perplexity", lm_folder, text, "--window", 5], "Error: Invalid `window`: 5 without `streams`"),
         (
             ["perplexity", lm_folder, text, "--streams", 999],
             "Error: The text has 15 tokens in 3 sentences",

@@ -43,7 +43,7 @@ def test_word2vec_text(embedder, tmp_path):
 
 @pytest.mark.parametrize(
     "words, complaint",
-    [(["a b", "c"], "white space"), (["", "c"], "nothing"), (["a", "a"], "once"), (["a"], "one for")],
+    [(["a b", "c"], "white space"), (["", "c"], "nothing"), (["a", "a"], "once"), (["a"], "one vector for")],
 )
 def test_what_word2vec_cannot_hold(words, complaint, tmp_path):
     with pytest.raises(ValueError, match=complaint):

@@ -96,7 +96,7 @@ def test_half_precision_no_sentences_and_long_ones(format, embedder, tmp_path):
     store = open_store(tmp_path / "none")
     assert len(store) == 0 and list(store) == [] and store[:] == []
     if format != "safetensors":
-        with pytest.raises(ValueError, match="accepted for .* float32, float16"):
+        with pytest.raises(ValueError, match="Invalid `dtype`: .* Expected float32, float16 for"):
             embed_corpus(embedder, texts, tmp_path / "refused", format, dtype="bfloat16")
 
 

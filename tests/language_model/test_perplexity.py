@@ -196,10 +196,10 @@ def test_words_that_are_split_already_may_be_given():
         ([], {}, "The text has no words"),
         (["", "  "], {"streams": 2}, "The text has no words"),
         (["a b"], {"streams": 4}, "has 3 tokens in 1 sentences, too little to fill 4 streams of 1 once"),
-        (["a"], {"window": 3}, "`window` is 3 without `streams`"),
-        (["a"], {"streams": 0}, "`streams` is 0"),
-        (["a"], {"streams": 2, "window": 0}, "`window` is 0"),
-        (["a"], {"streams": 2, "batch_size": 3}, "`batch_size` is 3 and `streams` is 2"),
+        (["a"], {"window": 3}, "Invalid `window`: 3 without `streams`"),
+        (["a"], {"streams": 0}, "Invalid `streams`: 0"),
+        (["a"], {"streams": 2, "window": 0}, "Invalid `window`: 0"),
+        (["a"], {"streams": 2, "batch_size": 3}, "Invalid `batch_size`: 3 with `streams` 2"),
     ],
 )
 def test_mistakes_are_explained(text, options, message):

@@ -248,7 +248,7 @@ def test_a_model_that_only_reads_forward():
 
 
 def test_models_and_tokenizers_that_are_no_language_model(converted, tmp_path):
-    with pytest.raises(ValueError, match=r"plain holds ElmoModel, which has no softmax over words; accepted is"):
+    with pytest.raises(ValueError, match=r"plain holds ElmoModel, which has no softmax over words. Expected an"):
         ElmoScorer.from_pretrained(converted(GOLDEN["plain"]))
     model, tokenizer = SCORER.model, SCORER.tokenizer
     with pytest.raises(ValueError, match="This ElmoModel has no softmax"):
@@ -264,16 +264,16 @@ def test_models_and_tokenizers_that_are_no_language_model(converted, tmp_path):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: SCORER.next_words("a", k=0), "`k` is 0"),
+        (lambda: SCORER.next_words("a", k=0), "Invalid `k`: 0"),
         (lambda: SCORER.substitutes("a b", 2), "Position 2 is not in the text, which has 2 words.* 0=a 1=b"),
         (lambda: SCORER.substitutes("a b", -1), "Position -1"),
         (lambda: SCORER.substitutes("", 0), "which has 0 words"),
         (lambda: SCORER.substitutes(["a", "b"], 0), "one number for one text"),
-        (lambda: SCORER.substitutes(["a", "b"], [0]), "one for each of a list"),
+        (lambda: SCORER.substitutes(["a", "b"], [0]), "one for each text of a list"),
         (lambda: SCORER.substitutes("a", [0]), "one number for one text"),
-        (lambda: SCORER.score([["a"]]), "A text is a list; with is_split_into_words=False accepted are strings"),
-        (lambda: SCORER.score("a b", is_split_into_words=True), "A text is a str; .* accepted are lists of words"),
-        (lambda: random_scorer(batch_size=0), "`batch_size` is 0"),
+        (lambda: SCORER.score([["a"]]), r"Invalid text: \['a'\]. Expected strings with is_split_into_words=False"),
+        (lambda: SCORER.score("a b", is_split_into_words=True), "Invalid text: 'a b'. Expected lists of words"),
+        (lambda: random_scorer(batch_size=0), "Invalid `batch_size`: 0"),
     ],
 )
 def test_mistakes_are_explained(call, message):
