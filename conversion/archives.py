@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from .downloads import SourceError
 
@@ -74,7 +74,7 @@ class Archive:
     def _all_members(self) -> Iterator[Member]:
         raise NotImplementedError
 
-    def _content(self, member: Member) -> BinaryIO:
+    def _content(self, member: Member) -> IO[bytes]:
         raise NotImplementedError
 
     def members(self) -> dict[str, Member]:
@@ -178,7 +178,7 @@ class ZipArchive(Archive):
                 problem = "is encrypted; unpack it first"
             yield Member(info.filename, info.file_size, problem, info)
 
-    def _content(self, member: Member) -> BinaryIO:
+    def _content(self, member: Member) -> IO[bytes]:
         return self._file.open(member.handle)
 
 
@@ -196,7 +196,7 @@ class TarArchive(Archive):
         super().__init__(path, where)
         with path.open("rb") as file:
             is_compressed = file.read(2) == GZIP_SIGNATURE
-        self._file = gzip.open(path) if is_compressed else path.open("rb")
+        self._file: IO[bytes] = gzip.GzipFile(path) if is_compressed else path.open("rb")  # type: ignore[assignment]
 
     def close(self):
         """Closes the file."""
@@ -211,7 +211,8 @@ class TarArchive(Archive):
             raise SourceError(f"The tar {self.where} is damaged or truncated: {error}.") from error
 
     def _read_headers(self) -> Iterator[Member]:
-        position, attributes, num_headers = 0, {}, 0
+        position, num_headers = 0, 0
+        attributes: dict[str, str] = {}
         while header := self._read(position, BLOCK):
             if not header.strip(b"\0"):
                 return
@@ -255,15 +256,15 @@ class TarArchive(Archive):
             raise EOFError("it ends in the middle of a header")
         return content
 
-    def _content(self, member: Member) -> BinaryIO:
+    def _content(self, member: Member) -> IO[bytes]:
         self._file.seek(member.handle)
-        return _Part(self._file, member.size)
+        return _Part(self._file, member.size)  # type: ignore[return-value]
 
 
 class _Part(io.RawIOBase):
     """The next bytes of a file, as a file of their own."""
 
-    def __init__(self, file: BinaryIO, size: int):
+    def __init__(self, file: IO[bytes], size: int):
         super().__init__()
         self._file, self._left = file, size
 
@@ -280,7 +281,7 @@ def _pax_records(content: bytes) -> Iterator[tuple[str, str]]:
         begin = content.index(b" ", position) + 1
         end = position + int(content[position : begin - 1])
         if not begin < end <= len(content):
-            raise tarfile.InvalidHeaderError("an extended header with a wrong length")
+            raise tarfile.ReadError("an extended header with a wrong length")
         key, _, value = content[begin : end - 1].partition(b"=")
         yield key.decode("utf-8", "replace"), value.decode("utf-8", "surrogateescape")
         position = end

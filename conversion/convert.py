@@ -91,7 +91,7 @@ def convert(
             for note in source.notes:
                 logger.warning("%s", note)
             source.config.card_data = _card_data(sources, source, splitting, facts)
-            tokenizer = _tokenizer(source)
+            tokenizer = _tokenizer(source, source.config.card_data["splitting"])
             if tokenizer.word_vocabulary is not None:
                 source.config.vocabulary_sha256 = vocabulary_hash(tokenizer.word_vocabulary)
             model = build(source, allow_non_finite, say)
@@ -140,12 +140,13 @@ def build(source: Source, allow_non_finite: bool, say: Callable[[str], object]) 
     with torch.device("meta"):  # parameters get their memory from the arrays
         model = model_class(source.config)
     prefix = "elmo." if source.has_softmax else ""
-    parameters, non_finite = {}, []
+    parameters: dict[str, torch.Tensor] = {}
+    non_finite: list[str] = []
     for part in source.parts:
         for name, value in _parameters(part, non_finite):
             parameters[name if name.startswith("softmax.") else prefix + name] = value
-    for name, value in source.values.items():
-        parameters[prefix + name] = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
+    for name, array in source.values.items():
+        parameters[prefix + name] = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
     for name, parameter in model.base_model.scalar_mix.named_parameters():
         parameters.setdefault(f"{prefix}scalar_mix.{name}", torch.full(parameter.shape, float(name == "gamma")))
     if non_finite and not allow_non_finite:
@@ -202,9 +203,9 @@ def _short_name(source: str | os.PathLike) -> str:
     return name if not os.path.exists(name) and name.count("/") == 1 else Path(name).name
 
 
-def _tokenizer(source: Source) -> ElmoTokenizer:
+def _tokenizer(source: Source, splitting: str) -> ElmoTokenizer:
     return ElmoTokenizer(
-        splitting=source.config.card_data["splitting"],
+        splitting=splitting,
         word_truncation="bytes",
         word_vocabulary=source.vocabulary,
         max_characters_per_token=source.config.max_characters_per_token,

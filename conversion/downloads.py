@@ -1,4 +1,4 @@
-"""Files from an http(s) address, kept in a cache. A download that broke off is taken up where it stopped."""
+"""Files from http(s) addresses, downloaded into a cache. An interrupted download continues where it stopped."""
 
 import base64
 import hashlib
@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from email.message import Message
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -32,20 +33,20 @@ from filelock import FileLock
 from tqdm import tqdm
 
 TIMEOUT = 30.0
-# To connect, and again until an answer's headers end: TIMEOUT begins anew with every byte of them.
+# For connecting, and again for all headers of an answer: TIMEOUT restarts with every byte of them.
 HEADERS_TIME = 60.0
-# A download that stays below the least rate for a while has stalled; the total is for all attempts together.
-LEAST_RATE, RATE_SPAN = 1_000, 60.0  # bytes a second, seconds
+# A download below this rate for a while has stalled; the total time is for all attempts together.
+MIN_RATE, RATE_SPAN = 1_000, 60.0  # bytes a second, seconds
 TOTAL_TIME = 12 * 3600.0
-LARGEST = 64 << 30  # where the server does not say how much will come
+MAX_SIZE = 64 << 30  # bytes, if the server does not announce a size
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/|(?=[^/]))")  # Path("http://x") keeps only one slash
 SERVER = re.compile(r"(\[[^]@]*\]|[^][:@]*)(:[0-9]*)?")
 PAUSES = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
-PASSING_STATUSES = {408, 425, 429, 500, 502, 503, 504}
+TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 CHUNK = 1 << 16
 
 
-# What a server, or the way to it, may do wrong.
+# What a server or the network may raise.
 TRANSPORT_ERRORS = (OSError, HTTPException, UnicodeError, EOFError)
 
 
@@ -68,15 +69,14 @@ class SourceError(ValueError):
 
 
 class _Interrupted(Exception):
-    """An attempt failed in a way that another attempt may mend."""
+    """A failure after which another attempt may succeed."""
 
 
 def fetch(source: str | os.PathLike, cache_dir: str | os.PathLike | None = None) -> Path:
-    """The local path of `source`: itself if it is a path, its copy in the cache if it is an http(s) address.
+    """The local path of a source: the path itself, or the copy of an http(s) address in the cache.
 
-    The cache is `cache_dir`, else the folder that the variable `ELMO_HF_CACHE` names, else
-    `~/.cache/elmo_hf/downloads`. What is there already is downloaded again only if the server has
-    another version.
+    The cache is `cache_dir`, the folder in the variable `ELMO_HF_CACHE`, or `~/.cache/elmo_hf/downloads`. A cached
+    file is downloaded again only if the server has another version.
 
     >>> fetch(os.curdir) == Path(os.curdir)
     True
@@ -91,7 +91,7 @@ def fetch(source: str | os.PathLike, cache_dir: str | os.PathLike | None = None)
 
 
 def shown(source: str | os.PathLike) -> str:
-    """What may be said of a source anywhere: of an address only scheme, server and path, where no secret stands.
+    """A source without secrets: of an address only scheme, server and path.
 
     >>> shown("https://user:password@example.org/elmo/options.json?token=secret#part")
     'https://example.org/elmo/options.json'
@@ -102,10 +102,10 @@ def shown(source: str | os.PathLike) -> str:
     scheme = SCHEME.match(text)
     if not scheme:
         return text
-    kept, *rest = re.split(r"[?#]", text[scheme.end() :], maxsplit=1)
-    server, slash, path = kept.partition("/")
+    address, *rest = re.split(r"[?#]", text[scheme.end() :], maxsplit=1)
+    server, slash, path = address.partition("/")
     server = server.rpartition("@")[2]
-    # A password with one of these signs in it looks like a server with a port.
+    # A password with such a character looks like a server with a port.
     if not SERVER.fullmatch(server) or not slash and "@" in "".join(rest):
         return f"{scheme[1]}://..."
     return f"{scheme[1]}://{server}{slash}{path}"
@@ -142,7 +142,7 @@ def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
 
 
 def _file_name(address: str) -> str:
-    """A readable name that is safe in any folder, and another one for each address."""
+    """A readable name that is safe in any folder and unique for an address."""
     last = re.split(r"[/\\]+", unquote(urlsplit(address).path).rstrip("/\\"))[-1]
     stem, suffix = os.path.splitext(re.sub(r"[^A-Za-z0-9._-]+", "_", last).lstrip("."))
     digest = hashlib.sha256(address.encode()).hexdigest()[:12]
@@ -151,16 +151,16 @@ def _file_name(address: str) -> str:
 
 @dataclass(frozen=True)
 class _Version:
-    """What a server says of the file that it has."""
+    """The version of a file on a server."""
 
     etag: str | None
     last_modified: str | None
     size: int | None
 
     @classmethod
-    def of(cls, headers: HTTPMessage) -> "_Version":
-        span = headers.get("Content-Range")
-        size = span.rpartition("/")[2] if span else headers.get("Content-Length", "")
+    def of(cls, headers: Message) -> "_Version":
+        content_range = headers.get("Content-Range")
+        size = content_range.rpartition("/")[2] if content_range else headers.get("Content-Length", "")
         return cls(
             headers.get("ETag"), headers.get("Last-Modified"), int(size) if re.fullmatch("[0-9]{1,18}", size) else None
         )
@@ -175,7 +175,7 @@ class _Version:
 
     @property
     def validator(self) -> str | None:
-        """What may stand in If-Range: a weak ETag does not promise equal bytes."""
+        """The value for If-Range; a weak ETag does not promise equal bytes."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
     def same_as(self, other: "_Version") -> bool:
@@ -192,7 +192,7 @@ class _Download:
         self.deadline = time.monotonic() + TOTAL_TIME
         self.file = folder / _file_name(address)
         self.part = self._beside(".part")
-        # Two version files: a new version that breaks off must not vouch for the old file.
+        # Two version files: an interrupted download of a new version says nothing about the old file.
         self.file_version, self.part_version = self._beside(".json"), self._beside(".part.json")
 
     def _beside(self, ending: str) -> Path:
@@ -204,16 +204,16 @@ class _Download:
                 if not (self.file.exists() and self._is_current()):
                     self._retrieve()
             except BaseException:
-                # Whoever waits for it notices that it is gone, as long as it is taken away while it is held.
-                with suppress(OSError):  # where an open file cannot be removed, its release does it
+                # Processes that wait for the lock notice that its file is gone if it is removed while it is held.
+                with suppress(OSError):  # on systems that cannot remove open files, the release removes it
                     os.unlink(lock.lock_file)
                 raise
         return self.file
 
     def _is_current(self) -> bool:
-        here = self.file.stat().st_size
-        known = _Version.read(self.file_version) or _Version(None, None, here)
-        if known.size not in (None, here):
+        size = self.file.stat().st_size
+        known = _Version.read(self.file_version) or _Version(None, None, size)
+        if known.size not in (None, size):
             return False
         try:
             with self._open("HEAD", {}) as response:
@@ -237,17 +237,17 @@ class _Download:
         os.replace(self.part_version, self.file_version)
 
     def _failure(self, problem: str) -> str:
-        received, version = self._kept()
+        received, version = self._partial()
         if version is None or not received:
             return f"{self.shown} could not be downloaded: {problem}."
         expected = "an unknown number of" if version.size is None else version.size
         return (
             f"{self.shown} could not be downloaded: {problem}. {received} of {expected} bytes were received and "
-            f"are kept in {self.part}; running the same again resumes there."
+            f"are in {self.part}; running the same again resumes there."
         )
 
-    def _kept(self) -> tuple[int, _Version | None]:
-        """How much of which version is here; nothing, if it could not be told from another version."""
+    def _partial(self) -> tuple[int, _Version | None]:
+        """The bytes and the version of an interrupted download; 0 and None if the version is unknown."""
         version = _Version.read(self.part_version)
         received = self.part.stat().st_size if self.part.exists() else 0
         if version is None or version.validator is None or (version.size is not None and received > version.size):
@@ -255,15 +255,17 @@ class _Download:
         return received, version
 
     def _attempt(self) -> None:
-        received, version = self._kept()
-        wanted = {"Range": f"bytes={received}-", "If-Range": version.validator} if version and received else {}
+        received, version = self._partial()
+        range_headers = {}
+        if version and received:
+            range_headers = {"Range": f"bytes={received}-", "If-Range": version.validator or ""}
         try:
-            response = self._open("GET", wanted)
+            response = self._open("GET", range_headers)
         except HTTPError as error:
-            if error.code == 416 and wanted:
+            if error.code == 416 and version and range_headers:
                 return self._finish_at_the_end(received, version, _Version.of(error.headers))
             answer = f"the server answered {error.code} {error.reason}"
-            if error.code in PASSING_STATUSES:
+            if error.code in TRANSIENT_STATUSES:
                 raise _Interrupted(answer) from error
             raise SourceError(f"{self.shown} cannot be downloaded: {answer}.") from error
         except TRANSPORT_ERRORS as error:
@@ -271,9 +273,13 @@ class _Download:
         with response:
             offered = _Version.of(response.headers)
             if response.status == 206:
-                # A server may overlook If-Range, or answer with another range than the one asked for.
+                # A server may ignore If-Range, or answer with another range than the requested one.
                 first = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-                if not wanted or not first or int(first[1]) != received or not version.same_as(offered):
+                if (
+                    not (version and range_headers and first)
+                    or int(first[1]) != received
+                    or not version.same_as(offered)
+                ):
                     self._discard_part()
                     raise _Interrupted("the server answered with a part of another version, or with another part")
                 self._receive(response, received, version if version.size else offered)
@@ -282,7 +288,7 @@ class _Download:
                 self._receive(response, 0, offered)
 
     def _finish_at_the_end(self, received: int, version: _Version, offered: _Version) -> None:
-        """After 416, nothing to send from there on: the part is the whole file, or the file has changed."""
+        """After status 416, nothing follows: the part is the whole file, or the file has changed."""
         if offered.size != received or not version.same_as(offered):
             self._discard_part()
             raise _Interrupted("the file has changed on the server")
@@ -319,33 +325,33 @@ class _Download:
             raise _Interrupted(f"the connection broke off after {received} of {version.size} bytes")
 
     def _check(self, received: int, version: _Version, rate: float):
-        if received > (LARGEST if version.size is None else version.size):
+        if received > (MAX_SIZE if version.size is None else version.size):
             self._discard_part()
             raise SourceError(f"{self.shown} is refused: more than {received - 1:,} bytes came, and no end.")
         if time.monotonic() > self.deadline:
             raise SourceError(self._failure(f"it took more than {TOTAL_TIME / 3600:.3g} hours"))
-        if rate < LEAST_RATE:
-            raise _Interrupted(f"less than {LEAST_RATE:,} bytes a second came for {RATE_SPAN:.3g} seconds")
+        if rate < MIN_RATE:
+            raise _Interrupted(f"less than {MIN_RATE:,} bytes a second came for {RATE_SPAN:.3g} seconds")
 
     def _open(self, method: str, headers: dict[str, str]) -> HTTPResponse:
-        # The size and the ranges are those of the file, not of a compressed form of it.
+        # Sizes and ranges must be those of the file itself, not of a compressed transfer.
         headers = {"User-Agent": "elmo_hf", "Accept-Encoding": "identity", **headers}
         parts = urlsplit(self.address)
         credentials, _, server = parts.netloc.rpartition("@")
         request = Request(urlunsplit(parts._replace(netloc=server)), headers=headers, method=method)
         if credentials:
-            # Not for a server that this one may redirect to.
+            # These are not sent to a server that this one redirects to.
             code = base64.b64encode(unquote(credentials).encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {code}")
         try:
             return _opener().open(request, timeout=TIMEOUT)
         except HTTPError as error:
-            error.close()  # what it says beside its status is not read, and its connection would stay open
+            error.close()  # its body is not read, and its connection would stay open
             raise
 
 
 class _Rate:
-    """Bytes a second over the last stretch; infinite before there is one."""
+    """Bytes per second over the last RATE_SPAN seconds; infinite before."""
 
     def __init__(self):
         self.began, self.received = time.monotonic(), 0
@@ -356,7 +362,7 @@ class _Rate:
         if passed < RATE_SPAN:
             return float("inf")
         rate = self.received / passed
-        self.__init__()
+        self.began, self.received = time.monotonic(), 0
         return rate
 
 
@@ -364,13 +370,13 @@ class _Redirects(HTTPRedirectHandler):
     def redirect_request(self, request, file, code, message, headers, address):
         if urlsplit(address).scheme not in ("http", "https"):
             raise SourceError(
-                f"{shown(request.full_url)} is refused: it leads on to {shown(address)}, which is no http(s) address."
+                f"{shown(request.full_url)} is refused: it redirects to {shown(address)}. Expected an http(s) address."
             )
         return super().redirect_request(request, file, code, message, headers, address)
 
 
 class _Bounded:
-    """A connection that is shut when connecting, or the headers of an answer, take too long in all."""
+    """A connection that is closed if connecting, or reading the headers of an answer, takes too long."""
 
     def connect(self):
         self._in_time(super().connect)
@@ -387,7 +393,7 @@ class _Bounded:
             return step()
         finally:
             watch.cancel()
-            # A shut connection looks like the end of the headers.
+            # A closed connection looks like the end of the headers.
             if ended.is_set():
                 raise TimeoutError(f"no answer with all of its headers came within {HEADERS_TIME:.3g} seconds")
 
@@ -416,7 +422,7 @@ class _Https(HTTPSHandler):
 
 
 def _opener() -> OpenerDirector:
-    """For http(s) only: Python's own also opens ftp, files and data."""
+    """An opener for http(s) only; the default one also opens ftp, files and data."""
     opener = OpenerDirector()
     for handler in (ProxyHandler, _Http, _Https, HTTPErrorProcessor, HTTPDefaultErrorHandler, _Redirects):
         opener.add_handler(handler())
@@ -424,7 +430,7 @@ def _opener() -> OpenerDirector:
 
 
 def _read(response: HTTPResponse) -> bytes:
-    """The next bytes. Told apart from a failure to write them, which no further attempt mends."""
+    """The next bytes. Failures to read them differ from failures to write them, which no attempt would solve."""
     try:
         return response.read1(CHUNK)
     except TRANSPORT_ERRORS as error:

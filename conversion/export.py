@@ -1,4 +1,4 @@
-"""A saved model -> the files of the original programs."""
+"""Export of a saved model to the files of other programs."""
 
 import json
 import logging
@@ -35,9 +35,9 @@ def export(
     """Writes a model as the files of other programs: of bilm-tf, AllenNLP and simple-elmo, or of onnxruntime.
 
     Args:
-        model: a folder or a repository of the Hub.
+        model: a folder or a repository on the Hub.
         output_dir: a new or empty folder. It also gets vocab.txt if the model has a vocabulary.
-        softmax: write softmax.hdf5. Not given: if the model has a softmax.
+        softmax: whether to write softmax.hdf5. Default: if the model has a softmax.
         format: `"bilm-hdf5"` for options.json and weights.hdf5, or `"onnx"` for model.onnx, whose inputs are
             `input_ids` and `attention_mask` and whose outputs are the mix and all layers.
 
@@ -63,8 +63,8 @@ def export(
     if loaded.config.int8_weights:
         raise ValueError(f"{model} has its weights in eight bits. Expected the float model from which it was made.")
     if softmax and (format == "onnx" or not isinstance(loaded, ElmoForPreTraining)):
-        reason = "ONNX holds the vectors only" if format == "onnx" else f"{model} has none"
-        raise ValueError(f"The softmax was asked for, but {reason}.")
+        reason = "an ONNX file holds the vectors only" if format == "onnx" else f"{model} has none"
+        raise ValueError(f"The softmax cannot be written: {reason}.")
     with new_folder(output_dir) as folder:
         if format == "onnx":
             onnx.write(loaded.base_model, folder / "model.onnx")
@@ -79,11 +79,11 @@ def _write_original(model: str | os.PathLike, loaded: ElmoPreTrainedModel, folde
     config, has_softmax = loaded.config, isinstance(loaded, ElmoForPreTraining)
     if config.dictionary is not None:
         raise ValueError(
-            f"{model} reads characters and words from dictionaries, as ELMoForManyLangs, which bilm-tf's files cannot "
-            "hold; ONNX can (`--format onnx`)."
+            f"{model} reads characters and words from dictionaries, like ELMoForManyLangs, which bilm-tf's files "
+            "cannot hold; ONNX can (`--format onnx`)."
         )
     if any(mix.ne(mix[0]).any() for mix in loaded.layer_weights().values()):
-        logger.warning("%s has learned how to mix its layers, which the original files cannot hold.", model)
+        logger.warning("%s has a learned mix of layers, which the original files cannot hold.", model)
     (folder / "options.json").write_text(json.dumps(options_from_config(config), indent=1), encoding="utf-8")
     parameters = loaded.state_dict()
     _write(folder / "weights.hdf5", weight_map(config), parameters, "elmo." if has_softmax else "")

@@ -237,7 +237,7 @@ def _value(options: dict, option: Option, where: str) -> Any:
 
 def _paths(options: dict, prefix: str = "") -> list[str]:
     """The keys of all values, joined by dots."""
-    paths = []
+    paths: list[str] = []
     for name, value in options.items():
         paths += _paths(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
     return paths

@@ -12,9 +12,9 @@ from elmo_hf.atomic_files import atomic_folder
 
 @contextmanager
 def new_folder(output_dir: str | os.PathLike) -> Iterator[Path]:
-    """A folder to write into, which becomes `output_dir` at the end; after an error nothing of it is left.
+    """A temporary folder that is renamed to `output_dir` at the end, and removed after an error.
 
-    `output_dir` may exist only if it is empty: nothing is ever overwritten.
+    `output_dir` may exist only if it is empty: nothing is overwritten.
     """
     target = Path(output_dir)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -25,7 +25,7 @@ def new_folder(output_dir: str | os.PathLike) -> Iterator[Path]:
             started = True
             yield folder
     except (OSError, SafetensorError) as error:
-        if started:
+        if started or not isinstance(error, OSError):
             message = f"{target} could not be written, and nothing of it is left behind: {error}"
         else:
             message = f"{target} cannot be written: {error.strerror} ({error.filename})."

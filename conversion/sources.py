@@ -1,11 +1,12 @@
 """Where original files come from: two files, a folder, a zip or tar, or a repository on the Hub."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeVar
 
 from .archives import GZIP_SIGNATURE, SUFFIXES, Archive, open_archive, shown_as, temporary_folder
 from .downloads import SourceError, fetch, shown
@@ -13,6 +14,8 @@ from .hub_repositories import HubRepository, repository_name
 from .known_files import check_not_pointer
 
 __all__ = ["Bundle", "SourceError", "SourceFiles", "fetch", "open_bundles", "open_sources"]
+
+Name = TypeVar("Name", str, str | None)
 
 # Tiers of patterns: the first tier that any name matches decides, and must match one name only.
 OPTIONS = (("options.json",), ("*options*.json",))
@@ -39,16 +42,17 @@ MAX_TEXT = 1 << 30  # bytes of a list of words
 class SourceFiles:
     """The files of one original model, all on this machine.
 
-    Example:
+        Example:
 
-    ```python
-    >>> from pathlib import Path
-    >>> from elmo_hf.conversion import SourceFiles
-    >>> files = SourceFiles(Path("options.json"), Path("weights.hdf5"))
-    >>> files.weights.name, files.vocabulary
-    ('weights.hdf5', None)
+        ```python
+        >>> from pathlib import Path
+    from typing import TypeVar
+        >>> from elmo_hf.conversion import SourceFiles
+        >>> files = SourceFiles(Path("options.json"), Path("weights.hdf5"))
+        >>> files.weights.name, files.vocabulary
+        ('weights.hdf5', None)
 
-    ```
+        ```
     """
 
     options: Path
@@ -214,7 +218,7 @@ def open_sources(*sources: str | os.PathLike, cache_dir: str | os.PathLike | Non
     options.json model.hdf5 vocab.txt
     """
     with open_bundles(*sources, cache_dir=cache_dir) as (bundles, where):
-        yield find_files(only_bundle([one for one in bundles if has_files(one)], bundles, where))
+        yield find_files(only_bundle([bundle for bundle in bundles if has_files(bundle)], bundles, where))
 
 
 def only_bundle(found: list[Bundle], bundles: list[Bundle], where: str) -> Bundle:
@@ -270,13 +274,13 @@ def find_vocabulary(bundle: Bundle) -> list[str]:
     return [found] if found else []
 
 
-def only(candidates: list[str | None], role: str, names: list[str], where: str) -> str | None:
+def only(candidates: Sequence[Name], role: str, names: list[str], where: str) -> Name:
     """The one candidate for a role, e.g., "the weights"; an error if there is none, or more."""
     if not candidates:
         raise SourceError(f"{where} does not hold {role}, but {_listing(names)}. {EXPECTED}.")
     if len(candidates) > 1:
         raise SourceError(
-            f"{where} holds {len(candidates)} files that may be {role}: {_listing(candidates)}. {EXPECTED}; "
+            f"{where} holds {len(candidates)} files that may be {role}: {_listing(map(str, candidates))}. {EXPECTED}; "
             "to choose, give the two files themselves."
         )
     return candidates[0]

@@ -232,6 +232,7 @@ def _parse_message(data: bytes) -> dict[int, list]:
     while position < len(data):
         key, position = read_varint(data, position)
         kind = key & 7
+        value: int | bytes
         if kind == 0:
             value, position = read_varint(data, position)
         elif kind == 2:

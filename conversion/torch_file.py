@@ -97,12 +97,13 @@ TUPLE_SIZES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 class _PickleParser:
     """The stack machine of a pickle, restricted to the opcodes of plain data."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
 
     def execute(self, opcode: str, argument: Any):
+        """Executes an opcode with its argument."""
         if opcode in VALUES:
             self.stack.append(argument)
         elif opcode in LITERALS:
@@ -208,10 +209,12 @@ class StoredTensor:
 
     @property
     def itemsize(self) -> int:
+        """The bytes of an element."""
         return np.dtype(DTYPES[self.dtype]).itemsize
 
     @property
     def num_elements(self) -> int:
+        """The product of the sizes."""
         product = 1
         for size in self.shape:
             product *= size

@@ -157,7 +157,7 @@ class _Dump:
         elif expected.shape == by_direction:
             names = ("top forward", "top backward")[: self._config.num_directions]
             halves = np.split(layers[-1], self._config.num_directions, -1)
-            pairs = {name: pair for name, *pair in zip(names, halves, expected, strict=True)}
+            pairs = dict(zip(names, zip(halves, expected, strict=True), strict=True))
         elif expected.shape == (words, hidden):
             mixes = {"average": layers.mean(0), "top": layers[-1]}
             nearest = min(mixes, key=lambda name: np.abs(mixes[name] - expected).sum())

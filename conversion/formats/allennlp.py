@@ -1,4 +1,4 @@
-"""AllenNLP's model.tar.gz: the ELMo inside of a model of a task, its biLM and a mix of its layers."""
+"""AllenNLP's model.tar.gz: the biLM of the ELMo in a task's model, and a mix of its layers."""
 
 import re
 from collections.abc import Iterator
@@ -16,16 +16,19 @@ from .torch_state import HIGHWAY, ZERO_ROW_INCLUDED, TorchWeights, count, lstm_e
 
 CHARACTERS = "_elmo_lstm._token_embedder._char_embedding_weights"
 WEIGHTS = ("weights.th", "best.th")
-# What AllenNLP cannot do otherwise, and what the released weights were trained with.
+# AllenNLP has no other settings, and the released weights were trained with these.
+OPTIONS_FILE = re.compile(r"(^|[./])options(_file)?(\.json)?$")
 RELEASED = {"cell_clip": 3.0, "proj_clip": 3.0}
 
 
 def recognises(bundle: Bundle) -> bool:
+    """Whether a folder holds weights of AllenNLP."""
     return any(name in bundle.top for name in WEIGHTS)
 
 
 @contextmanager
 def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
+    """Opens the weights, and the options if there are any."""
     names = [name for name in WEIGHTS if name in bundle.top]
     if not names:
         raise SourceError(f"{bundle.where} does not hold weights.th. Expected AllenNLP's model.tar.gz.")
@@ -35,22 +38,22 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     prefix = _prefix(weights)
     options, notes = _options(bundle, weights, prefix)
     config = config_from_options(options, True, bundle.where)
-    if _asked(task, "do_layer_norm") is True:
+    if _find_value(task, "do_layer_norm") is True:
         config.mix_layer_norm = "batch"
-        notes.append("AllenNLP's layer norm before the mix counts <S> and </S> too; here these are left out of it.")
-    values, used, others = _mix(weights, prefix, config.num_hidden_layers + 1, extras.mix)
-    found = (
+        notes.append("AllenNLP's layer norm before the mix includes <S> and </S>; here they are left out.")
+    values, used, mixes = _mix(weights, prefix, config.num_hidden_layers + 1, extras.mix)
+    description = (
         f"{path.name} ({len(weights.names())} weights, {megabytes(path.stat().st_size)}), ELMo at {prefix[:-1] or '.'}"
     )
-    if others:
-        found += f"; mix {extras.mix} of {len(others)}: " + "; ".join(others)
+    if mixes:
+        description += f"; mix {extras.mix} of {len(mixes)}: " + "; ".join(mixes)
     body = f"{prefix}_elmo_lstm."
-    cached = tuple(name for name in weights.names() if name.startswith(f"{body}_word_embedding."))
-    others_of_model = tuple(name for name in weights.names() if not name.startswith(body))
+    cached_vectors = tuple(name for name in weights.names() if name.startswith(f"{body}_word_embedding."))
+    other_weights = tuple(name for name in weights.names() if not name.startswith(body))
     yield Source(
         config,
-        [Part(weights, _entries(config, body), others_of_model + cached)],
-        found,
+        [Part(weights, _entries(config, body), other_weights + cached_vectors)],
+        description,
         values=values,
         notes=notes,
         used=tuple(used),
@@ -58,7 +61,7 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
 
 
 def _description(bundle: Bundle) -> object:
-    """What config.json says, which may have commas before closing brackets, as AllenNLP lets it."""
+    """The content of config.json. AllenNLP allows commas before closing brackets."""
     if "config.json" not in bundle.top:
         return {}
     path = bundle.path("config.json")
@@ -72,27 +75,29 @@ def _description(bundle: Bundle) -> object:
 
 
 def _prefix(weights: TorchWeights) -> str:
-    """What stands before the names of the ELMo."""
-    found = [name.removesuffix(CHARACTERS) for name in weights.names() if name.endswith(CHARACTERS)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise SourceError(f"{weights.where} holds {len(found)} ELMos: {', '.join(found[:MAX_LISTED])}. Expected one.")
+    """The prefix of the names of the ELMo."""
+    prefixes = [name.removesuffix(CHARACTERS) for name in weights.names() if name.endswith(CHARACTERS)]
+    if len(prefixes) == 1:
+        return prefixes[0]
+    if prefixes:
+        raise SourceError(
+            f"{weights.where} holds {len(prefixes)} ELMos: {', '.join(prefixes[:MAX_LISTED])}. Expected one."
+        )
     if any("_contextualizer." in name for name in weights.names()):
         kind = "a transformer" if any("transformer" in name for name in weights.names()) else "an LSTM"
         raise SourceError(
-            f"{weights.where} is a language model of AllenNLP's own, whose contextualizer is {kind}: no biLM, in "
-            "which each direction reads by itself through all layers, and nothing here computes it."
+            f"{weights.where} is a language model of AllenNLP's own, whose contextualizer is {kind}. "
+            "Expected a biLM, whose directions are independent of each other through all layers."
         )
     shown = ", ".join(weights.names()[:MAX_LISTED])
-    raise SourceError(f"{weights.where} holds no ELMo (no name ends with {CHARACTERS}); found {shown}.")
+    raise SourceError(f"{weights.where} holds no ELMo (no name ends with {CHARACTERS}), but {shown}.")
 
 
 def _options(bundle: Bundle, weights: TorchWeights, prefix: str) -> tuple[dict, list[str]]:
-    """What options.json says; without one, what follows from the shapes and from the released models."""
+    """The content of options.json; without one, options that follow from the shapes and the released models."""
     body = f"{prefix}_elmo_lstm."
     name = find_options(bundle)
-    files = [one for one in bundle.names if re.search(r"(^|[./])options(_file)?(\.json)?$", PurePosixPath(one).name)]
+    files = [file for file in bundle.names if OPTIONS_FILE.search(PurePosixPath(file).name)]
     path = bundle.options or (bundle.path(name or files[0]) if name or files else None)
     if path is not None:
         options = read_options(path)
@@ -115,8 +120,8 @@ def _options(bundle: Bundle, weights: TorchWeights, prefix: str) -> tuple[dict, 
         },
     }
     note = (
-        "Clips of 3 and relu are those of the released models: the archive holds no options.json, which would say. "
-        "If yours was another, give it: `convert options.json model.tar.gz OUT`."
+        "Clips of 3 and relu are those of the released models: the archive holds no options.json. If your model has "
+        "other ones, give its options: `convert options.json model.tar.gz OUT`."
     )
     return options, [note]
 
@@ -144,7 +149,7 @@ def _entries(config, body: str) -> list[Entry]:
 def _mix(
     weights: TorchWeights, prefix: str, layers: int, chosen: int
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-    """The chosen mix, the names that it stands under, and a line on each that there is."""
+    """The values of the chosen mix, their names in the file, and a line on each mix for the user."""
     number = count(weights, lambda n: f"{prefix}scalar_mix_{n}.gamma")
     if not number:
         return {}, [], []
@@ -166,17 +171,17 @@ def _mix(
     return values, used, lines
 
 
-def _asked(task: object, key: str) -> object:
-    """The value of a key, wherever it stands in a description."""
-    waiting = [task]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            if key in one:
-                return one[key]
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+def _find_value(task: object, key: str) -> object:
+    """The value of a key at any depth of a description."""
+    pending = [task]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            if key in value:
+                return value[key]
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
     return None
 
 

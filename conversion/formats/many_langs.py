@@ -34,11 +34,13 @@ IDEOGRAPHIC_SPACE = "\u3000"
 
 
 def recognises(bundle: Bundle) -> bool:
+    """Whether a folder holds the two files of weights."""
     return ENCODER in bundle.top and EMBEDDER in bundle.top
 
 
 @contextmanager
 def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
+    """Opens the weights, and reads the sizes and dictionaries."""
     missing = [name for name in (ENCODER, EMBEDDER, "config.json") if name not in bundle.top]
     if missing:
         raise SourceError(f"{bundle.where} does not hold {' and not '.join(missing)}, which every such model has.")
@@ -46,16 +48,14 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     encoder_path, embedder_path = bundle.paths(ENCODER, EMBEDDER)
     dictionary = _dictionary(bundle, description, where)
     config = _config(description, where, dictionary)
-    # A file is closed to everything but weights: pickles may run code, and these do not.
     encoder, embedder = (TorchWeights(path, bundle.show(path)) for path in (encoder_path, embedder_path))
-    both = (("characters", dictionary.characters), ("words", dictionary.words))
-    lists = [f"{len(ids):,} {what}" for what, ids in both]
+    lists = {"characters": dictionary.characters, "words": dictionary.words}
     size = megabytes(encoder_path.stat().st_size + embedder_path.stat().st_size)
     yield Source(
         config,
         [Part(encoder, lstm_entries(config, "")), Part(embedder, _embedder_entries(config))],
         f"{ENCODER} and {EMBEDDER} ({len(encoder.names()) + len(embedder.names())} weights, {size}), "
-        + " and ".join(one for one in lists if not one.startswith("0 ")),
+        + " and ".join(f"{len(ids):,} {kind}" for kind, ids in lists.items() if ids),
         tokenizer={"dictionary": dictionary},
         notes=notes,
         splitting="whitespace",
@@ -63,15 +63,15 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
 
 
 def _description(bundle: Bundle) -> tuple[dict, str, list[str]]:
-    """The sizes, where they stand, and what was guessed."""
+    """The sizes, the name of their file, and notes on what was assumed."""
     task = read_json(bundle.path("config.json"), "ELMoForManyLangs' config.json")
     named = task.get("config_path") if isinstance(task, dict) else None
     if not isinstance(named, str):
-        raise SourceError(f"config.json of {bundle.where} names no `config_path`; every ELMoForManyLangs model does.")
+        raise SourceError(f"config.json of {bundle.where} names no `config_path`. Expected the file with the sizes.")
     last = re.split(r"[/\\]", named)[-1]
-    beside = [name for name in bundle.names if name.split("/")[-1] == last and name != "config.json"]
-    if beside:
-        path = bundle.path(beside[0])
+    matches = [name for name in bundle.names if name.split("/")[-1] == last and name != "config.json"]
+    if matches:
+        path = bundle.path(matches[0])
         description = read_json(path, "the sizes of an ELMoForManyLangs model")
         if not isinstance(description, dict):
             raise SourceError(
@@ -79,21 +79,21 @@ def _description(bundle: Bundle) -> tuple[dict, str, list[str]]:
             )
         return description, bundle.show(path), []
     if last in SAMPLES:
-        note = f"The sizes are those of the program's own {last}: config.json names {named}, which is not there."
+        note = f"The sizes are those of the program's own {last}: config.json names {named}, which is missing."
         return SAMPLE, last, [note]
     raise SourceError(
         f"{bundle.where} has no file {last}, which its config.json names, with the sizes of the model. Expected "
-        "this file beside it, or in configs/."
+        "this file matches it, or in configs/."
     )
 
 
 def _dictionary(bundle: Bundle, description: dict, where: str) -> ElmoDictionary:
-    ids = {}
+    ids: dict[str, dict[str, int] | None] = {}
     for name, size in (("char", "char_dim"), ("word", "word_dim")):
         ids[name] = None
         if _number(description, "token_embedder", size, where):
             if f"{name}.dic" not in bundle.top:
-                raise SourceError(f"{bundle.where} has no {name}.dic, but {where} says that `{size}` is not 0.")
+                raise SourceError(f"{bundle.where} has no {name}.dic. Expected one: `{size}` is not 0 in {where}.")
             ids[name] = read_ids(bundle.path(f"{name}.dic"))
     width = _number(description, "token_embedder", "max_characters_per_token", where)
     try:
@@ -103,9 +103,9 @@ def _dictionary(bundle: Bundle, description: dict, where: str) -> ElmoDictionary
 
 
 def read_ids(path: Path) -> dict[str, int]:
-    """{text: id} of a .dic file: a text and its number a line, between them a tab."""
+    """{text: id} of a .dic file, which has a text, a tab and a number on each line."""
     if path.stat().st_size > MAX_TEXT:
-        raise SourceError(f"{path} has {path.stat().st_size:,} bytes, and no dictionary has.")
+        raise SourceError(f"{path} has {path.stat().st_size:,} bytes. Expected at most {MAX_TEXT:,}.")
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -113,7 +113,7 @@ def read_ids(path: Path) -> dict[str, int]:
     ids = {}
     for number, line in enumerate(lines, 1):
         fields = line.strip().split("\t")
-        if len(fields) == 1:  # the text was white space, and the program reads it so
+        if len(fields) == 1:  # the text was white space
             fields.insert(0, IDEOGRAPHIC_SPACE)
         if len(fields) != 2 or not re.fullmatch("[0-9]{1,9}", fields[1]):
             raise SourceError(f"{path}: line {number} is {line[:60]!r}. Expected a text, a tab and a number.")
@@ -124,13 +124,13 @@ def read_ids(path: Path) -> dict[str, int]:
 
 
 def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoConfig:
-    for part, wanted in (("encoder", "elmo"), ("token_embedder", "cnn")):
-        found = description.get(part, {}).get("name") if isinstance(description.get(part), dict) else None
-        if not isinstance(found, str) or found.lower() != wanted:
+    for part, expected in (("encoder", "elmo"), ("token_embedder", "cnn")):
+        name = description.get(part, {}).get("name") if isinstance(description.get(part), dict) else None
+        if not isinstance(name, str) or name.lower() != expected:
             raise SourceError(
-                f"{where}: the {part} is {found!r:.80}. Expected {wanted!r}: "
+                f"{where}: the {part} is {name!r:.80}. Expected {expected!r}: "
                 + (
-                    "the others are plain LSTMs, without projection, clips and skip connections."
+                    "the others are plain LSTMs without projection, clips and skip connections."
                     if part == "encoder"
                     else "the others read the characters of a word with an LSTM."
                 )
@@ -139,7 +139,7 @@ def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoCo
     with_characters = bool(dictionary.characters)
     options = {
         "lstm": {
-            **{ours: encoder[theirs] for ours, theirs in LSTM_NAMES.items() if theirs in encoder},
+            **{name: encoder[name] for name in LSTM_NAMES if name in encoder},
             "use_skip_connections": True,
         },
         "char_cnn": {
@@ -153,7 +153,9 @@ def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoCo
     }
     highest = [max(ids.values(), default=-1) + 1 for ids in (dictionary.characters, dictionary.words)]
     if max(highest) > MAX_SIZE:
-        raise SourceError(f"{where}: an id of the dictionary is {max(highest) - 1:,}, and no model has so many rows.")
+        raise SourceError(
+            f"{where}: an id of the dictionary is {max(highest) - 1:,}, which is more than {MAX_SIZE:,} rows."
+        )
     sizes = {
         "characters": highest[0],
         "words": highest[1],
@@ -172,21 +174,23 @@ def _config(description: dict, where: str, dictionary: ElmoDictionary) -> ElmoCo
     return config
 
 
-LSTM_NAMES = {name: name for name in ("projection_dim", "cell_clip", "proj_clip", "dim", "n_layers")}
+LSTM_NAMES = ("projection_dim", "cell_clip", "proj_clip", "dim", "n_layers")
 
 
 def _number(description: dict, part: str, key: str, where: str) -> int:
-    inside = description.get(part)
-    found = inside.get(key) if isinstance(inside, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= MAX_SIZE:
+    section = description.get(part)
+    number = section.get(key) if isinstance(section, dict) else None
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_SIZE:
         raise SourceError(
-            f"{where}: Invalid `{part}.{key}`: {found!r:.80}. Expected an integer from 0 to {MAX_SIZE:,}."
+            f"{where}: Invalid `{part}.{key}`: {number!r:.80}. Expected an integer from 0 to {MAX_SIZE:,}."
         )
-    return found
+    return number
 
 
 def _embedder_entries(config: ElmoConfig) -> list[Entry]:
-    sizes, ours, size, entries = config.dictionary, "token_encoder.", 0, []
+    sizes, ours, size = config.dictionary or {}, "token_encoder.", 0
+    entries: list[Entry] = []
+    shape: tuple[int, ...]
 
     def embedding(layer: str, name: str, shape: tuple[int, int]):
         entries.append(Entry(f"{layer}.embedding.weight", shape, (f"{ours}{name}.weight",), WITH_ZERO_ROW))

@@ -1,7 +1,7 @@
-"""ONNX, outwards only: one file, of any batch and length, which onnxruntime runs without this package or torch.
+"""Export to ONNX: one file for batches of any size and length, which onnxruntime runs without this package or torch.
 
-The model's own loop over time would be unrolled to one fixed length. Here the same cell runs in torch's scan, which
-becomes a Scan node of ONNX: one for each layer and direction.
+An exporter would unroll the model's loop over time to one fixed length. Here the same cell runs in torch's scan, which
+becomes a Scan node of ONNX for each layer and direction.
 """
 
 import logging
@@ -14,7 +14,7 @@ from torch import nn
 from elmo_hf.model.modeling_elmo import ElmoModel, LstmWeights, linear, lstm_step, word_mask
 
 OPSET = 20
-LARGEST_FILE = 2_000_000_000  # bytes of one protocol buffer; weights of larger models stand beside the file
+MAX_PROTOBUF = 2_000_000_000  # bytes; the weights of larger models are written to a second file
 MISSING = "Writing ONNX needs the packages onnx and onnxscript: pip install 'elmo-hf[onnx]'."
 
 
@@ -31,12 +31,12 @@ class _Scanned(nn.Module):
         steps = mask.t().unsqueeze(-1)  # (T, B, 1)
         by_direction = []
         for number, stack in enumerate(model.bilm.directions):
-            x, here = tokens.transpose(0, 1), steps  # (T, B, P)
+            x, is_token = tokens.transpose(0, 1), steps  # (T, B, P)
             if number:
-                x, here = x.flip(0), here.flip(0)
+                x, is_token = x.flip(0), is_token.flip(0)
             outputs = []
             for layer, weights in zip(model.bilm.layers, stack, strict=True):
-                x = self._layer(layer, LstmWeights(*weights(x)), x, here)
+                x = self._layer(layer, LstmWeights(*weights(x)), x, is_token)
                 outputs.append((x.flip(0) if number else x).transpose(0, 1))
             by_direction.append(outputs)
         first = torch.cat([tokens] * len(by_direction), -1)
@@ -52,17 +52,19 @@ class _Scanned(nn.Module):
             vectors = encoder.encode(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
         return torch.where(mask[..., None], vectors, 0.0)
 
-    def _layer(self, layer: nn.Module, weights: LstmWeights, x: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    def _layer(self, layer: nn.Module, weights: LstmWeights, x: torch.Tensor, is_token: torch.Tensor) -> torch.Tensor:
         cells = weights.bias.shape[0] // 4
 
         def step(state, inputs):
-            (h, c), (now, there) = state, inputs
-            gates = linear(now, weights.input, weights.bias)
+            (h, c), (x_step, is_token_step) = state, inputs
+            gates = linear(x_step, weights.input, weights.bias)
             new_h, new_c = lstm_step(gates, h, c, weights, layer.cell_clip, layer.projection_clip)
-            return [torch.where(there, new_h, h), torch.where(there, new_c, c)], torch.where(there, new_h, 0.0)
+            return [torch.where(is_token_step, new_h, h), torch.where(is_token_step, new_c, c)], torch.where(
+                is_token_step, new_h, 0.0
+            )
 
         start = [x.new_zeros(x.shape[1], x.shape[2]), x.new_zeros(x.shape[1], cells)]
-        _, outputs = self.scan(step, start, [x, here])
+        _, outputs = self.scan(step, start, [x, is_token])
         return outputs + x if layer.skip else outputs
 
 
@@ -73,7 +75,7 @@ def write(model: ElmoModel, path: Path):
     """
     config = model.config
     if config.int8_weights:
-        raise ValueError("This model has its weights in eight bits; ONNX is written from the float model that it was.")
+        raise ValueError("This model has its weights in eight bits. Expected the float model from which it was made.")
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -83,13 +85,13 @@ def write(model: ElmoModel, path: Path):
         from torch._higher_order_ops.scan import scan  # not public; torch has no other loop that exports
     except ImportError:
         raise ValueError(
-            f"torch {torch.__version__} has no scan to export a loop with; 2.13 is known to have."
+            f"torch {torch.__version__} has no scan to export a loop with. Expected torch 2.13 or later."
         ) from None
     shape = (2, 3) if config.word_input else (2, 3, config.row_width)
     ids = torch.ones(shape, dtype=torch.long)
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     sizes = {0: batch, 1: length}
-    large = sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST_FILE
+    large = sum(p.numel() * p.element_size() for p in model.parameters()) > MAX_PROTOBUF
     noisy = logging.getLogger("torch.onnx")
     level = noisy.level
     noisy.setLevel(logging.ERROR)

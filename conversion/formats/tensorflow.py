@@ -1,4 +1,4 @@
-"""What TensorFlow calls the variables of a biLM: every spelling, and what follows from names and shapes alone."""
+"""The names that versions of TensorFlow give to the variables of a biLM, and sizes that follow from their shapes."""
 
 import re
 from dataclasses import replace
@@ -28,7 +28,7 @@ BOOKKEEPING = re.compile(
 
 
 def standard_name(name: str) -> str | None:
-    """What weight_map calls a variable; None if it is none of a biLM's.
+    """The name of a variable in `weight_map`; None if it does not belong to a biLM.
 
     >>> standard_name("lm/RNN_1/rnn/multi_rnn_cell/cell_0/lstm_cell/projection/kernel")
     'RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0'
@@ -47,56 +47,55 @@ def standard_name(name: str) -> str | None:
 
 
 def standard_names(checkpoint: Checkpoint) -> dict[str, str]:
-    """{name in weight_map: name in the checkpoint} of all that belongs to a biLM and its softmax."""
+    """{name in `weight_map`: name in the checkpoint} of the variables of a biLM and its softmax."""
     names: dict[str, str] = {}
     for name in checkpoint.names():
         standard = standard_name(name)
         if standard is None:
             continue
         if standard in names:
-            raise SourceError(
-                f"{checkpoint.where} holds two variables for one: {names[standard]} and {name} are both {standard}."
-            )
+            raise SourceError(f"{checkpoint.where} has two variables for {standard}: {names[standard]} and {name}.")
         names[standard] = name
     if "char_embed" not in names and "embedding" not in names:
         shown = ", ".join(checkpoint.names()[:12]) or "none"
         raise SourceError(
             f"{checkpoint.where} is not a checkpoint of a biLM: neither char_embed nor embedding is among its "
-            f"variables; found {shown}."
+            f"variables, but {shown}."
         )
     return names
 
 
 def entries_of(config: ElmoConfig, names: dict[str, str]) -> list[Entry]:
-    """weight_map, under the names of a checkpoint."""
+    """`weight_map` with the names of a checkpoint."""
     return [replace(entry, dataset=names.get(entry.dataset, entry.dataset)) for entry in weight_map(config)]
 
 
 def is_bidirectional(names: dict[str, str]) -> bool:
+    """Whether there is a backward direction."""
     return any(name.startswith("RNN_1/") for name in names)
 
 
 def sizes(checkpoint: Checkpoint, names: dict[str, str]) -> dict:
-    """The options that follow from the shapes: all but clips, skips, activation and length of words."""
+    """The options that follow from shapes: all but clips, skip connections, activation and length of words."""
 
     def shape(standard: str, dimensions: int) -> tuple[int, ...]:
         if standard not in names:
             raise SourceError(f"{checkpoint.where} has no variable for {standard}, which every such model has.")
-        found = checkpoint.shape(names[standard])
-        if len(found) != dimensions:
+        sizes = checkpoint.shape(names[standard])
+        if len(sizes) != dimensions:
             raise SourceError(
-                f"{checkpoint.where}: {names[standard]} has the shape {found}; expected {dimensions} dimensions."
+                f"{checkpoint.where}: {names[standard]} has the shape {sizes}; expected {dimensions} dimensions."
             )
-        return found
+        return sizes
 
     def count(pattern: str) -> int:
         return sum(re.fullmatch(pattern, name) is not None for name in names)
 
-    both = is_bidirectional(names)
-    stack = ("RNN_0/RNN" if both else "rnn") + "/MultiRNNCell/Cell0/LSTMCell/"
-    rows, gates = shape(stack + ("W_0" if both else "kernel"), 2)
+    has_both = is_bidirectional(names)
+    stack = ("RNN_0/RNN" if has_both else "rnn") + "/MultiRNNCell/Cell0/LSTMCell/"
+    rows, gates = shape(stack + ("W_0" if has_both else "kernel"), 2)
     filters = [list(shape(f"CNN/W_cnn_{i}", 4))[1::2] for i in range(count(r"CNN/W_cnn_\d+"))]
-    kernels = r"RNN_0/.*/W_0" if both else r"rnn/.*/kernel(?<!projection/kernel)"
+    kernels = r"RNN_0/.*/W_0" if has_both else r"rnn/.*/kernel(?<!projection/kernel)"
     return {
         "lstm": {"dim": gates // 4, "projection_dim": rows // 2, "n_layers": count(kernels)},
         "char_cnn": {

@@ -13,16 +13,18 @@ from .tensorflow import BOOKKEEPING, entries_of, is_bidirectional, sizes, standa
 
 INDEX = "variables/variables.index"
 WEIGHTS, SCALING = "aggregation/weights", "aggregation/scaling"
-# What the graph of elmo/2 and elmo/3 computes with; the variables do not say.
+# The settings of the graphs of elmo/2 and elmo/3, which the variables do not contain.
 RELEASED = {"lstm": {"cell_clip": 3.0, "proj_clip": 3.0, "use_skip_connections": True}, "activation": "relu"}
 
 
 def recognises(bundle: Bundle) -> bool:
+    """Whether a folder is a SavedModel."""
     return INDEX in bundle.names and any(name in bundle.names for name in ("saved_model.pb", "tfhub_module.pb"))
 
 
 @contextmanager
 def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
+    """Opens the variables of the module."""
     if INDEX not in bundle.names:
         raise SourceError(f"{bundle.where} does not hold {INDEX}. Expected the folder of a SavedModel.")
     data = [f"variables/{name}" for name in data_names("variables.index", _inside(bundle))]
@@ -30,24 +32,24 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
     checkpoint = Checkpoint(index, bundle.show(index))
     names = standard_names(checkpoint)
     if "char_embed" not in names:
-        raise SourceError(f"{checkpoint.where} has no variable char_embed: it is no ELMo of TensorFlow Hub.")
+        raise SourceError(f"{checkpoint.where} has no variable char_embed. Expected an ELMo of TensorFlow Hub.")
     notes = []
-    options, name = sizes(checkpoint, names), find_options(bundle)
-    if name is None:
+    options, options_name = sizes(checkpoint, names), find_options(bundle)
+    if options_name is None:
         options["lstm"] |= RELEASED["lstm"]
         options["char_cnn"]["activation"] = RELEASED["activation"]
         notes.append(
-            "Clips of 3, skip connections, relu and 50 characters a word are those of the released modules: a "
-            "SavedModel's variables do not say. An options.json in the folder would be read."
+            "Clips of 3, skip connections, relu and 50 characters a word are those of the released modules: "
+            "the variables of a SavedModel do not say. An options.json in the folder is read."
         )
     else:
-        options = read_options(bundle.path(name))
+        options = read_options(bundle.path(options_name))
     config = config_from_options(options, is_bidirectional(names), bundle.where)
     values, mix = _mix(checkpoint, config.num_hidden_layers + 1)
-    beside = tuple(one for one in checkpoint.names() if BOOKKEEPING.fullmatch(one) or one in mix)
+    ignored = tuple(name for name in checkpoint.names() if BOOKKEEPING.fullmatch(name) or name in mix)
     yield Source(
         config,
-        [Part(checkpoint, entries_of(config, names), beside)],
+        [Part(checkpoint, entries_of(config, names), ignored)],
         f"{INDEX} ({len(checkpoint.names())} variables, {megabytes(sum(path.stat().st_size for path in files))})"
         + (f"; its mix of layers {_shown(values)}" if values else "; no mix of layers"),
         values=values,
@@ -61,24 +63,24 @@ def _inside(bundle: Bundle) -> list[str]:
 
 
 def _mix(checkpoint: Checkpoint, layers: int) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The learned mix, if there is one, and the names that it stands under."""
-    found = {}
-    for wanted in (WEIGHTS, SCALING):
-        names = [name for name in checkpoint.names() if f"/{name}".endswith(f"/{wanted}")]
-        found |= dict.fromkeys([wanted], names[0]) if names else {}
-    if not found:
+    """The values of the learned mix, if there is one, and their names in the file."""
+    mix_names: dict[str, str] = {}
+    for suffix in (WEIGHTS, SCALING):
+        names = [name for name in checkpoint.names() if f"/{name}".endswith(f"/{suffix}")]
+        mix_names |= dict.fromkeys([suffix], names[0]) if names else {}
+    if not mix_names:
         return {}, []
     values = {
-        "scalar_mix.weight": checkpoint.read(found[WEIGHTS]).ravel() if WEIGHTS in found else np.zeros(layers),
-        "scalar_mix.gamma": checkpoint.read(found[SCALING]).ravel() if SCALING in found else np.ones(1),
+        "scalar_mix.weight": checkpoint.read(mix_names[WEIGHTS]).ravel() if WEIGHTS in mix_names else np.zeros(layers),
+        "scalar_mix.gamma": checkpoint.read(mix_names[SCALING]).ravel() if SCALING in mix_names else np.ones(1),
     }
     shapes = [value.shape for value in values.values()]
     if shapes != [(layers,), (1,)]:
         raise SourceError(
-            f"{checkpoint.where}: the mix ({', '.join(found.values())}) has the shapes {shapes[0]} and {shapes[1]}; "
-            f"expected ({layers},) and (1,)."
+            f"{checkpoint.where}: the mix ({', '.join(mix_names.values())}) has the shapes {shapes[0]} and "
+            f"{shapes[1]}; expected ({layers},) and (1,)."
         )
-    return values, list(found.values())
+    return values, list(mix_names.values())
 
 
 def _shown(values: dict[str, np.ndarray]) -> str:

@@ -69,16 +69,16 @@ def _bias(x: np.ndarray, forget: float) -> np.ndarray:
 # (4H, P). AllenNLP's cell adds no 1 to the forget gate at run time: it is in the bias.
 GATES = Form(lambda x: (_swapped(x),), _swapped)
 GATE_BIAS = Form(lambda x: (_bias(_swapped(x), -1.0),), lambda x: _swapped(_bias(x, 1.0)))
-# (2F, F): the transformation, then a gate that is open where ours is shut
+# (2F, F): the transformation, then a gate that is open where ours is closed
 HIGHWAY = Form(
     lambda x: (x[: len(x) // 2], -x[len(x) // 2 :]), lambda transform, carry: np.concatenate([transform, -carry])
 )
-# Row 0 is there, and means "no token".
+# The file has row 0, which means "no token".
 ZERO_ROW_INCLUDED = Form(lambda x: (np.concatenate([np.zeros_like(x[:1]), x[1:]]),), lambda x: x)
 
 
 def lstm_entries(config: ElmoConfig, prefix: str) -> list[Entry]:
-    """The layers of AllenNLP's ElmoLstm, which ELMoForManyLangs has too."""
+    """The layers of AllenNLP's ElmoLstm, which ELMoForManyLangs uses too."""
     size, cell, entries = config.projection_size, config.cell_size, []
     for layer in range(config.num_hidden_layers):
         for direction in ("forward", "backward"):
@@ -93,7 +93,7 @@ def lstm_entries(config: ElmoConfig, prefix: str) -> list[Entry]:
 
 
 def lstm_sizes(weights: TorchWeights, prefix: str) -> dict[str, int]:
-    """The options of such layers, by their shapes."""
+    """The options of such layers, from their shapes."""
     gates, projection = weights.dimensions(f"{prefix}forward_layer_0.input_linearity.weight", 2)
     layers = count(weights, lambda number: f"{prefix}forward_layer_{number}.input_linearity.weight")
     if gates // 4 == projection:

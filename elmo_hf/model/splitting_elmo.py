@@ -127,7 +127,7 @@ SPLITTINGS = {
 
 def get_splitting(name: str) -> Splitting:
     """Looks up a splitting by its name, a key of `SPLITTINGS`."""
-    if name not in SPLITTINGS:
+    if not isinstance(name, str) or name not in SPLITTINGS:
         *names, last = map(repr, SPLITTINGS)
         raise ValueError(f"Invalid `splitting`: {name!r}. Expected {', '.join(names)} or {last}.")
     return SPLITTINGS[name]

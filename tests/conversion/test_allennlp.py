@@ -153,7 +153,7 @@ MALFORMED = {
     "not tensors": (changed(lambda s: s.update(epoch=3)), "epoch is a int; expected a dense tensor"),
     "no ELMo": (changed(lambda s: [s.pop(n) for n in list(s) if n.startswith(BODY)]), "holds no ELMo"),
     "two ELMos": (changed(second_elmo), "holds 2 ELMos: text_field.*, other.*. Expected one"),
-    "another language model": (changed(contextualizer), "whose contextualizer is an LSTM: no biLM"),
+    "another language model": (changed(contextualizer), "whose contextualizer is an LSTM. Expected a biLM"),
     "a missing weight": (changed(rename), "_projection.weight is missing"),
     "a transposed weight": (
         changed(transpose),

@@ -1,4 +1,4 @@
-"""Original files -> Hugging Face folder -> original files, for every variant in the wild; and what is refused."""
+"""Round trips of original files of every variant, and errors."""
 
 import functools
 import json
@@ -129,7 +129,7 @@ def test_export_warns_of_a_mix_that_the_files_cannot_hold(tmp_path, converted, c
         model.scalar_mix.weight[0] = 1
     model.save_pretrained(tmp_path / "learned")
     export(tmp_path / "learned", tmp_path / "back")
-    assert "has learned how to mix its layers, which the original files cannot hold" in caplog.text
+    assert "has a learned mix of layers, which the original files cannot hold" in caplog.text
 
 
 def test_a_model_of_residues(tmp_path, command, monkeypatch, capsys):

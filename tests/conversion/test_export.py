@@ -43,8 +43,8 @@ def test_the_softmax_is_written_if_it_is_there_asked_for_or_not(language_model, 
 
 def test_what_cannot_be_written(converted, language_model, tmp_path):
     for keywords, sentence in (
-        ({"softmax": True}, "The softmax was asked for, but .* has none"),
-        ({"softmax": True, "format": "onnx"}, "The softmax was asked for, but ONNX holds the vectors only"),
+        ({"softmax": True}, "The softmax cannot be written: .* has none"),
+        ({"softmax": True, "format": "onnx"}, "The softmax cannot be written: an ONNX file holds the vectors only"),
         ({"format": "pdf"}, "Invalid `format`: 'pdf'. Expected bilm-hdf5 or onnx"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -1,4 +1,4 @@
-"""The table of formats: in help and README as in the code; and the choice among them."""
+"""The table of formats: in the help and the guide as in the code; and the choice among them."""
 
 import re
 
@@ -15,12 +15,13 @@ def plain(text):
     return re.sub(r"[\s│`|]+", " ", text)
 
 
-def test_help_and_readme_have_the_table_of_formats(command):
-    help_text, readme = plain(command("convert", "--help")[1]), plain((TESTS.parent / "README.md").read_text("utf-8"))
-    for one in FORMATS.values():
-        assert plain(f"{one.have}: {one.type}") in help_text
-        for typed in one.type.split(", or "):
-            assert f"elmo-hf {typed}" in readme
+def test_help_and_guide_have_the_table_of_formats(command):
+    help_text = plain(command("convert", "--help")[1])
+    guide = plain((TESTS.parent / "docs" / "guides" / "convert.md").read_text("utf-8"))
+    for format in FORMATS.values():
+        assert plain(f"{format.have}: {format.type}") in help_text
+        for typed in format.type.split(", or "):
+            assert f"elmo-hf {typed}" in guide
 
 
 @pytest.mark.parametrize(

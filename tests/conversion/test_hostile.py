@@ -1,4 +1,4 @@
-"""What must never happen, whatever the source: secrets kept, memory asked for, endless loops, leftovers."""
+"""Hostile sources: no secrets are stored, no memory is wasted, nothing loops forever or is left behind."""
 
 import json
 import os
@@ -264,7 +264,7 @@ def test_a_response_without_end_and_one_that_only_drips(served, monkeypatch, tmp
             pass
 
     server = served(Endless)
-    monkeypatch.setattr(downloads, "LARGEST", 1 << 20)
+    monkeypatch.setattr(downloads, "MAX_SIZE", 1 << 20)
     monkeypatch.setattr(downloads, "RATE_SPAN", 0.3)
     with pytest.raises(SourceError, match="/fast is refused: more than [0-9,]+ bytes came, and no end"):
         fetch(f"http://{server}/fast")
@@ -272,7 +272,7 @@ def test_a_response_without_end_and_one_that_only_drips(served, monkeypatch, tmp
     with pytest.raises(SourceError, match="less than 1,000 bytes a second came for 0.3 seconds"):
         fetch(f"http://{server}/slow")
     assert time.perf_counter() - start < 20
-    monkeypatch.setattr(downloads, "LEAST_RATE", 0)
+    monkeypatch.setattr(downloads, "MIN_RATE", 0)
     monkeypatch.setattr(downloads, "TOTAL_TIME", 0.5)
     with pytest.raises(SourceError, match="it took more than"):
         fetch(f"http://{server}/slow")
@@ -314,20 +314,20 @@ def test_a_download_that_failed_leaves_no_lock_and_can_be_waited_for(served, tmp
         def log_message(self, *arguments):
             pass
 
-    address, found = f"http://{served(Late)}/options.json", []
+    address, contents = f"http://{served(Late)}/options.json", []
 
     def ask():
         try:
-            found.append(fetch(address).read_bytes())
+            contents.append(fetch(address).read_bytes())
         except SourceError as error:
-            found.append(str(error))
+            contents.append(str(error))
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(map(str, found))[:2] == [str(b"{}")] * 2 and "answered 404" in sorted(map(str, found))[2]
+    assert sorted(map(str, contents))[:2] == [str(b"{}")] * 2 and "answered 404" in sorted(map(str, contents))[2]
     fails = f"http://{served(Late)}/nothing.json"
     Late.asked = 0
     with pytest.raises(SourceError, match="answered 404"):
@@ -346,7 +346,7 @@ def test_redirects_lead_to_http_only(served, target):
         def log_message(self, *arguments):
             pass
 
-    with pytest.raises(SourceError, match="is refused: it leads on to|could not|cannot be downloaded"):
+    with pytest.raises(SourceError, match="is refused: it redirects to|could not|cannot be downloaded"):
         fetch(f"http://{served(Redirects)}/x")
 
 

@@ -84,14 +84,14 @@ def test_word_mask_gradients_quantizing_and_a_second_save(converted, tmp_path):
     model(**batch).last_hidden_state.sum().backward()
     assert model.token_encoder.word_embedding.weight.grad.abs().sum() > 0
     assert model.token_encoder.word_embedding.weight.grad[0].abs().sum() == 0
-    wanted = model.eval()(**batch).last_hidden_state
+    expected = model.eval()(**batch).last_hidden_state
     model.save_pretrained(tmp_path / "again")
     tokenizer.save_pretrained(tmp_path / "again")
     again = ElmoModel.from_pretrained(tmp_path / "again", mix_layer_norm="sentence")
     same = ElmoTokenizer.from_pretrained(tmp_path / "again")(["the cat", "zoë"], padding=True, return_tensors="pt")
-    assert torch.equal(again(**same).last_hidden_state, wanted)
+    assert torch.equal(again(**same).last_hidden_state, expected)
     model.quantize()
-    assert torch.cosine_similarity(model(**batch).last_hidden_state.flatten(), wanted.flatten(), 0) > 0.98
+    assert torch.cosine_similarity(model(**batch).last_hidden_state.flatten(), expected.flatten(), 0) > 0.98
 
 
 def test_ids_that_no_row_has_are_refused(converted):
@@ -179,7 +179,10 @@ MALFORMED = {
         written("config.json", b'{"config_path": "a/b.json"}'),
         "has no file b.json, which",
     ),
-    "no dictionary": (lambda folder: (folder / "char.dic").unlink(), "has no char.dic, but .* says that `char_dim`"),
+    "no dictionary": (
+        lambda folder: (folder / "char.dic").unlink(),
+        "has no char.dic. Expected one: `char_dim` is not 0 in",
+    ),
     "a dictionary of something else": (written("char.dic", b"a b c\nd"), "char.dic: line 1 is 'a b c'. Expected"),
     "a dictionary without marks": (written("char.dic", b"a\t0\n"), "Invalid dictionary: <eow>, <bow>, .* missing"),
     "a dictionary that is not UTF-8": (written("word.dic", b"\xff\t0\n"), "word.dic is not UTF-8"),

@@ -40,9 +40,9 @@ def test_every_type_slice_and_data_file_is_read_as_tensorflow_reads_it():
     checkpoint, expected = Checkpoint(FILES / "many-types" / "many.index"), expected_arrays("many-types")
     assert set(checkpoint.names()) == expected.keys() and len(expected) == 19
     for name, array in expected.items():
-        found = checkpoint.read(name)
-        assert (found.dtype, found.shape) == (array.dtype, array.shape) and checkpoint.dtype(name) == array.dtype
-        np.testing.assert_array_equal(found, array)
+        read = checkpoint.read(name)
+        assert (read.dtype, read.shape) == (array.dtype, array.shape) and checkpoint.dtype(name) == array.dtype
+        np.testing.assert_array_equal(read, array)
 
 
 def test_checksums_are_those_of_the_standard():
@@ -95,13 +95,13 @@ def test_weights_and_perplexity_are_tensorflows(case, tmp_path):
     assert compared == expected.keys()
 
     scorer = ElmoScorer.from_pretrained(tmp_path / "model")
-    found = perplexity(scorer.model, scorer.tokenizer, read_lines(FILES / "text.txt"), streams=2)
-    assert found.perplexity == pytest.approx(PERPLEXITY[case], rel=1e-5)
+    result = perplexity(scorer.model, scorer.tokenizer, read_lines(FILES / "text.txt"), streams=2)
+    assert result.perplexity == pytest.approx(PERPLEXITY[case], rel=1e-5)
 
 
 def test_what_happens_to_the_optimizer_is_said(tmp_path, caplog):
     convert(FILES / "two-layers", output_dir=tmp_path / "model")
-    assert "The state of the optimizer (25 variables, as lm/CNN/W_cnn_0/Adagrad) is left out" in caplog.text
+    assert "The state of the optimizer (25 variables, e.g., lm/CNN/W_cnn_0/Adagrad) is left out" in caplog.text
 
 
 def test_index_given_as_a_file_and_checkpoint_in_archives(tmp_path):
@@ -112,11 +112,11 @@ def test_index_given_as_a_file_and_checkpoint_in_archives(tmp_path):
             archive.write(path, f"run/{path.name}")
     with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
         archive.add(folder, "run")
-    wanted = ElmoModel.from_pretrained(tmp_path / "files").state_dict()
+    expected = ElmoModel.from_pretrained(tmp_path / "files").state_dict()
     for kind in ("zip", "tar.gz"):
         convert(tmp_path / f"model.{kind}", output_dir=tmp_path / kind)
         for name, value in ElmoModel.from_pretrained(tmp_path / kind).state_dict().items():
-            assert torch.equal(value, wanted[name])
+            assert torch.equal(value, expected[name])
 
 
 def test_the_checkpoint_that_the_file_names_is_taken(tmp_path):

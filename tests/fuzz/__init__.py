@@ -1,6 +1,6 @@
-"""Hostile and broken things of every kind, tried at random; `python -m fuzz` (or `make fuzz`) goes on for long.
+"""Fuzzing: random hostile and damaged inputs of several kinds; `python -m fuzz` (or `make fuzz`) runs for minutes.
 
-Each kind is a module with a function `trial(rng, folder)`: it makes something with the random numbers, hands it to the
-package, and returns "accepted" or the sentence that refused it. Anything else is a failure: an exception that is no
-sentence of ours, an endless loop, memory without bound, a wrong result.
+Each kind is a module with a function `trial(rng, folder)`. It generates an input, gives it to the package, and returns
+"accepted" or the message of the error. Anything else is a failure: an exception without a clear message, an endless
+loop, unbounded memory, a wrong result.
 """

@@ -1,6 +1,6 @@
-"""`python -m fuzz [MINUTES] [KIND ...]`: new trials for as long as asked, and a table of what came of them.
+"""`python -m fuzz [MINUTES] [KIND ...]`: runs new trials for some minutes and prints a table of the results.
 
-Each kind gets the same time. A failure, a hang and a crash print the seed that makes them again:
+Each kind gets the same time. A failure, a hang or a crash prints the command that reproduces it:
 `python -m fuzz 0 KIND --seed SEED`.
 """
 
@@ -23,13 +23,13 @@ import warnings
 from pathlib import Path
 
 KINDS = ("sources", "checkpoints", "runs", "corpora", "tokenizer", "text_files", "inputs", "commands")
-SECONDS_A_TRIAL = 60  # of computing: other processes may be busy
-SECONDS_TO_HANG = 900
-MOST_MEMORY = 1000  # MB that a trial may take beside what is there already
+TRIAL_SECONDS = 60  # of CPU time: other processes may be busy
+HANG_SECONDS = 900
+MAX_MEMORY = 1000  # MB that a trial may allocate
 
 
 def run_trial(kind: str, seed: int) -> str:
-    """One trial in a folder of its own that is gone afterwards."""
+    """Runs one trial in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
         return importlib.import_module(f"fuzz.{kind}").trial(random.Random(f"{kind}/{seed}"), folder)
@@ -38,21 +38,21 @@ def run_trial(kind: str, seed: int) -> str:
 
 
 class Tally:
-    """What came of the trials of a kind."""
+    """The results of the trials of a kind."""
 
     def __init__(self):
         self.counts = collections.Counter()
         self.seconds = self.slowest = self.peak = 0.0
 
     def add(self, kind: str, seed: int):
-        """One more trial, with its failure printed."""
+        """Runs a trial, counts its result and prints its failure."""
         before, wall, computed = memory("VmRSS"), time.perf_counter(), time.process_time()
-        forget_peak()
-        signal.setitimer(signal.ITIMER_PROF, SECONDS_A_TRIAL)
+        reset_peak()
+        signal.setitimer(signal.ITIMER_PROF, TRIAL_SECONDS)
         try:
             result = "accepted" if run_trial(kind, seed) == "accepted" else "refused"
             taken = memory("VmHWM") - before
-            assert taken < MOST_MEMORY, f"a trial took {taken:,.0f} MB"
+            assert taken < MAX_MEMORY, f"a trial took {taken:,.0f} MB"
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -67,6 +67,7 @@ class Tally:
         self.peak = max(self.peak, memory("VmHWM"))
 
     def row(self, kind: str) -> str:
+        """A line of the table."""
         cells = [self.counts.total(), *(self.counts[result] for result in ("accepted", "refused", "failed"))]
         return "{:12s}{:9,d}{:10,d}{:9,d}{:8,d}{:10,.0f}{:10.1f}{:10,.0f}".format(
             kind, *cells, self.seconds, self.slowest, self.peak
@@ -79,44 +80,45 @@ HEAD = (
 
 
 def memory(name: str) -> float:
-    """VmRSS (now) or VmHWM (the most since `forget_peak`) of this process in MB."""
+    """VmRSS (now) or VmHWM (the most since `reset_peak`) of this process in MB."""
     with contextlib.suppress(OSError), open("/proc/self/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(name))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def forget_peak():
+def reset_peak():
+    """Resets VmHWM to the memory in use."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
 
 def work(kinds: list[str], minutes: float, said: int) -> int:
-    """Trials until the time is over; each is announced before it begins."""
+    """Runs trials until the time is over; each is announced in the pipe before it begins."""
     quiet()
     signal.signal(signal.SIGPROF, _too_long)
     tallies, number = {kind: Tally() for kind in kinds}, random.SystemRandom().randrange(2**32)
-    early = 0.0
-    for kind in kinds:  # imports, and what a kind makes once, are not of its time
+    memory_halfway = 0.0
+    for kind in kinds:  # imports and fixtures do not count as the time of a kind
         run_trial(kind, 0)
     begin = time.time()
     with contextlib.suppress(KeyboardInterrupt):
         while time.time() - begin < 60 * minutes:
-            kind = min(kinds, key=lambda one: tallies[one].seconds)
+            kind = min(kinds, key=lambda name: tallies[name].seconds)
             number += 1
             os.write(said, f"{kind} --seed {number}\n".encode())
             tallies[kind].add(kind, number)
-            if not early and time.time() - begin > 60 * minutes / 2:
-                early = memory("VmRSS")
+            if not memory_halfway and time.time() - begin > 60 * minutes / 2:
+                memory_halfway = memory("VmRSS")
     print(HEAD, *(tally.row(kind) for kind, tally in tallies.items()), sep="\n")
-    print(f"memory {early:,.0f} MB after half of the time, {memory('VmRSS'):,.0f} MB at the end", flush=True)
+    print(f"memory {memory_halfway:,.0f} MB after half of the time, {memory('VmRSS'):,.0f} MB at the end", flush=True)
     return any(tally.counts["failed"] for tally in tallies.values())
 
 
 def watch(worker: int, said: int) -> int:
-    """Waits for the process of the trials; its code."""
+    """Waits for the process of the trials, kills it if it hangs, and returns its exit code."""
     last, ended = "no trial", False
     while not ended:
-        if not select.select([said], [], [], SECONDS_TO_HANG)[0]:
+        if not select.select([said], [], [], HANG_SECONDS)[0]:
             print(f"hangs: python -m fuzz 0 {last}", flush=True)
             os.kill(worker, signal.SIGKILL)
         lines = os.read(said, 1 << 16).decode().splitlines()
@@ -128,16 +130,17 @@ def watch(worker: int, said: int) -> int:
 
 
 def main() -> int:
+    """Runs one trial, or trials in a process of their own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("minutes", nargs="?", type=float, default=10.0)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--seed", type=int, help="Only this trial.")
-    given = parser.parse_args()
-    kinds = given.kinds or list(KINDS)
-    if given.seed is not None:
+    args = parser.parse_args()
+    kinds = args.kinds or list(KINDS)
+    if args.seed is not None:
         quiet()
         for kind in kinds:
-            print(kind, run_trial(kind, given.seed))
+            print(kind, run_trial(kind, args.seed))
         return 0
     said, saying = os.pipe()
     worker = os.fork()
@@ -145,7 +148,7 @@ def main() -> int:
         os.close(said)
         code = 1
         try:
-            code = work(kinds, given.minutes, saying)
+            code = work(kinds, args.minutes, saying)
         except BaseException:
             traceback.print_exc()
         os._exit(code)
@@ -155,6 +158,7 @@ def main() -> int:
 
 
 def quiet():
+    """Silences logging and progress bars."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     logging.getLogger("elmo_hf").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
@@ -165,7 +169,7 @@ def quiet():
 
 
 def _too_long(*args: object):
-    raise TimeoutError(f"a trial computed for more than {SECONDS_A_TRIAL} s")
+    raise TimeoutError(f"a trial computed for more than {TRIAL_SECONDS} s")
 
 
 if __name__ == "__main__":

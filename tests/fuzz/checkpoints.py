@@ -1,4 +1,4 @@
-"""Saved models with something broken in one of their files, as the command line meets them."""
+"""Saved models with a damaged file, given to the command line."""
 
 import json
 import random
@@ -26,10 +26,11 @@ def _saved() -> dict[str, bytes]:
 
 
 def trial(rng: random.Random, folder: Path) -> str:
+    """Predicts words with a damaged model."""
     files = dict(_saved())
     name = rng.choice(sorted(files))
-    whole = name.endswith(".json") and rng.random() < 0.8
-    files[name] = damaged_json(rng, json.loads(files[name])) if whole else damaged(rng, files[name])
+    is_valid_json = name.endswith(".json") and rng.random() < 0.8
+    files[name] = damaged_json(rng, json.loads(files[name])) if is_valid_json else damaged(rng, files[name])
     if rng.random() < 0.05:
         del files[name]
     (folder / "model").mkdir()

@@ -1,4 +1,4 @@
-"""The verbs of the command line with hostile sentences, files and places."""
+"""The commands with hostile sentences, files and paths."""
 
 import contextlib
 import gzip
@@ -44,7 +44,7 @@ LABELLED = [
     "bank\tn%1\ta bank .\n" * 3,
     "<corpus/>",
 ]
-PLACES = ["missing.txt", "a/b/c", "*.none", ".", "", "\x7f", "model", "/dev/null", "~", "x" * 300]
+PATHS = ["missing.txt", "a/b/c", "*.none", ".", "", "\x7f", "model", "/dev/null", "~", "x" * 300]
 ENDINGS = [".txt", ".gz", ".xz", ".jsonl", ".parquet", ".conllu", ".xml", ".hdf5", ""]
 SIMPLE = ("score", "perplexity", "predict", "substitute", "surprise", "similarity")
 LONGER = ("embed", "index", "export", "probe", "senses", "weights", "neighbours")
@@ -59,19 +59,20 @@ def _model() -> Path:
 
 
 def trial(rng: random.Random, folder: Path) -> str:
+    """Runs a command with random arguments."""
     verb = rng.choice(SIMPLE * 3 + LONGER)
     arguments = _arguments(verb, rng, folder)
     if rng.random() < 0.05:
-        arguments[rng.randrange(len(arguments))] = rng.choice([*PLACES, "--help", "-k", "--no-such", "-1", "0", "nan"])
+        arguments[rng.randrange(len(arguments))] = rng.choice([*PATHS, "--help", "-k", "--no-such", "-1", "0", "nan"])
     # An argument of a process holds no NUL.
-    arguments = [str(one).replace("\0", "") for one in arguments]
+    arguments = [str(argument).replace("\0", "") for argument in arguments]
     words = (
         ["analyse", verb]
         if verb in ("surprise", "similarity", "index", "probe", "senses", "weights", "neighbours")
         else [verb]
     )
     with contextlib.chdir(folder):
-        code, _, err = run(*words, *arguments, given=_content(rng))
+        code, _, err = run(*words, *arguments, stdin=_content(rng))
     assert "Traceback" not in err
     if code == 0:
         return "accepted"
@@ -94,17 +95,17 @@ def _arguments(verb: str, rng: random.Random, folder: Path) -> list:
     if verb == "score":
         return [
             model,
-            *_some(rng, folder),
+            *_files(rng, folder),
             *rng.choice([[], ["--words"], ["--errors", rng.choice(["replace", "no"])]]),
         ]
     if verb == "perplexity":
         streams = ["--streams", rng.choice([1, 3, 256, 10**5]), "--window", rng.choice([1, 20])]
-        return [model, *_some(rng, folder), *rng.choice([[], streams])]
+        return [model, *_files(rng, folder), *rng.choice([[], streams])]
     if verb == "surprise":
         text = [option for _ in range(rng.randrange(1, 3)) for option in ("--text", _sentence(rng))]
         return [
             model,
-            *(rng.choice([text, _some(rng, folder)])),
+            *(rng.choice([text, _files(rng, folder)])),
             *rng.choice([[], ["--html", folder / "page.html"], ["--json", folder / "a.json"]]),
         ]
     if verb == "embed":
@@ -112,7 +113,7 @@ def _arguments(verb: str, rng: random.Random, folder: Path) -> list:
         how += rng.choice([[], ["--tokenized"], ["--stateful"], ["--pooling", "mean"], ["--column", "text"]])
         return [model, _file(rng, folder), folder / rng.choice(["out", "out.hdf5", "text.txt/out", "model"]), *how]
     if verb == "index":
-        return [model, *_some(rng, folder), "-o", folder / "index"]
+        return [model, *_files(rng, folder), "-o", folder / "index"]
     if verb == "export":
         return [rng.choice([model, folder, "english/x"]), folder / rng.choice(["out", "."])]
     if verb == "probe":
@@ -138,7 +139,7 @@ def _content(rng: random.Random, lines: list[str] = SENTENCES) -> bytes:
 
 def _file(rng: random.Random, folder: Path, lines: list[str] = SENTENCES) -> object:
     if rng.random() < 0.2:
-        return rng.choice([folder, "-", *PLACES])
+        return rng.choice([folder, "-", *PATHS])
     path = folder / f"text-{rng.randrange(3)}{rng.choice(ENDINGS)}"
     content = _content(rng, lines)
     if path.suffix == ".gz" and rng.random() < 0.7:
@@ -149,5 +150,5 @@ def _file(rng: random.Random, folder: Path, lines: list[str] = SENTENCES) -> obj
     return path
 
 
-def _some(rng: random.Random, folder: Path) -> list:
+def _files(rng: random.Random, folder: Path) -> list:
     return [_file(rng, folder) for _ in range(rng.choice([1, 1, 1, 2]))]

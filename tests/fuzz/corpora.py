@@ -1,4 +1,4 @@
-"""Corpora as they are written and read again; and caches of corpora that a disk has damaged."""
+"""Corpora that are written and read again, and damaged caches of corpora."""
 
 import random
 from pathlib import Path
@@ -10,6 +10,7 @@ from fuzz.tokenizer import text
 
 
 def trial(rng: random.Random, folder: Path) -> str:
+    """Writes a corpus, reads it, damages it and reads it again."""
     tokenizer = ElmoTokenizer(rng.choice(["whitespace", "moses-en"]))
     lines = [text(rng, 40) for _ in range(rng.choice([1, 5, 40]))]
     expected = [words for words in tokenizer.split(lines) if words]
@@ -18,8 +19,10 @@ def trial(rng: random.Random, folder: Path) -> str:
     except ValueError as error:
         assert not expected and not list(folder.iterdir()), "something was left behind"
         return str(error)
-    found = [[corpus.words[number] for number in corpus.sentence(row)[1:-1]] for row in range(corpus.num_sentences)]
-    assert found == expected and corpus.counts.sum() == len(corpus.tokens)
+    words_read = [
+        [corpus.words[number] for number in corpus.sentence(row)[1:-1]] for row in range(corpus.num_sentences)
+    ]
+    assert words_read == expected and corpus.counts.sum() == len(corpus.tokens)
     del corpus
     whole = rng.random() < 0.25
     if not whole:

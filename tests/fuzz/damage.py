@@ -1,4 +1,4 @@
-"""Ways of breaking bytes and JSON."""
+"""Random damage to bytes and JSON."""
 
 import json
 import random
@@ -27,7 +27,7 @@ HOSTILE += [[], {}, [[]], {"": {}}, [1, 2], [[1, 4], [2, -1]], {"a": [None]}, fl
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
-    """The bytes with a few things done to them that disks, networks and enemies do."""
+    """The bytes with some random damage, as by disks, networks and attackers."""
     for _ in range(rng.choice([1, 1, 2, 5])):
         data = rng.choice(WAYS)(rng, data)
     return data
@@ -60,7 +60,7 @@ def _zeros(rng: random.Random, data: bytes) -> bytes:
 
 
 def _largest(rng: random.Random, data: bytes) -> bytes:
-    """Eight bytes become a number that is too large: lengths, offsets, counts."""
+    """Replaces eight bytes by a large number: lengths, offsets and counts become invalid."""
     begin = rng.randrange(max(len(data) - 8, 1))
     return data[:begin] + rng.choice([b"\xff" * 8, b"\xff" * 7 + b"\x7f", b"\0\0\0\0\1\0\0\0"]) + data[begin + 8 :]
 
@@ -69,7 +69,7 @@ WAYS: list[Callable[[random.Random, bytes], bytes]] = [_flip, _flip, _cut, _cut_
 
 
 def damaged_json(rng: random.Random, value: object) -> bytes:
-    """A JSON document with something hostile in one of its places, or with broken text."""
+    """A JSON document with a hostile value, or damaged text."""
     changed = json.loads(json.dumps(value))
     for _ in range(rng.choice([1, 1, 2])):
         changed = _changed(rng, changed)

@@ -1,4 +1,4 @@
-"""Inputs of models: wrong types, shapes, numbers and labels end in a sentence of ours, never in torch's words."""
+"""Inputs of models with wrong types, shapes, ids and labels: errors come from the package, never from torch."""
 
 import random
 import traceback
@@ -21,27 +21,28 @@ def _model(kind: type) -> torch.nn.Module:
 
 
 def trial(rng: random.Random, folder: Path) -> str:
+    """Calls a model with damaged inputs."""
     model = _model(rng.choice(KINDS))
     rows, tokens = rng.choice([1, 2, 3]), rng.choice([1, 3, 6])
     ids = torch.tensor([[[259, *(rng.randrange(1, 257) for _ in range(5)), 260] for _ in range(tokens)]] * rows)
-    given = {"input_ids": ids, "attention_mask": torch.ones(rows, tokens, dtype=torch.int64)}
+    inputs = {"input_ids": ids, "attention_mask": torch.ones(rows, tokens, dtype=torch.int64)}
     labels = {ElmoForSequenceClassification: (rows,)}.get(type(model), (rows, tokens))
     if type(model) is not ElmoModel:
-        given["labels"] = torch.randint(0, 3, labels, generator=torch.Generator().manual_seed(rng.randrange(2**31)))
+        inputs["labels"] = torch.randint(0, 3, labels, generator=torch.Generator().manual_seed(rng.randrange(2**31)))
     if rng.random() < 0.3 and type(model) in (ElmoModel, ElmoForPreTraining):
         with torch.no_grad():
-            given["past_states"] = model(ids, use_cache=True).past_states
+            inputs["past_states"] = model(ids, use_cache=True).past_states
     for _ in range(rng.choice([0, 1, 1, 1, 2])):
-        name = rng.choice(sorted(given))
-        given[name] = _broken_states(rng, given[name]) if name == "past_states" else _broken(rng, given[name])
+        name = rng.choice(sorted(inputs))
+        inputs[name] = _broken_states(rng, inputs[name]) if name == "past_states" else _broken(rng, inputs[name])
     model.config.problem_type = None
     try:
         with torch.no_grad():
-            output = model(**given)
+            output = model(**inputs)
     except ACCEPTED as error:
         frames = traceback.extract_tb(error.__traceback__)
         if "elmo_hf" not in Path(frames[-1].filename).parts:
-            raise AssertionError(f"not in our words: {type(error).__name__}: {error}") from error
+            raise AssertionError(f"not an error of the package: {type(error).__name__}: {error}") from error
         return str(error)
     loss = getattr(output, "loss", None)
     assert loss is None or loss.dim() == 0
@@ -74,10 +75,10 @@ def _broken(rng: random.Random, value: object) -> object:
 
 
 def _broken_states(rng: random.Random, states: tuple) -> object:
-    whole = isinstance(states, tuple) and all(
+    is_whole = isinstance(states, tuple) and all(
         isinstance(pair, tuple) and all(isinstance(part, torch.Tensor) for part in pair) for pair in states
     )
-    if not whole:  # broken before
+    if not is_whole:  # broken before
         return states
     way = rng.randrange(6)
     if way == 0:

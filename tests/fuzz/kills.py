@@ -47,17 +47,18 @@ def kill(run: Callable[[], Any], rng: random.Random, seconds: float) -> bool:
 
 
 def contents(path: Path) -> dict[str, bytes]:
+    """The files of a folder, or one file, by name."""
     files = [path] if path.is_file() else path.iterdir()
     return {file.name: file.read_bytes() for file in files if file.is_file()}
 
 
-def check(name: str, found: Path, expected: Path, resume: Callable[[], Any]):
+def check(name: str, result: Path, expected: Path, resume: Callable[[], Any]):
     """Ends the program if the result is another one, or if one more start changes it."""
-    if contents(found) != contents(expected):
+    if contents(result) != contents(expected):
         sys.exit(f"{name} did not end as the run without kills.")
-    before = {path: path.stat().st_mtime_ns for path in [found, *found.rglob("*")]}
+    before = {path: path.stat().st_mtime_ns for path in [result, *result.rglob("*")]}
     resume()
-    if before != {path: path.stat().st_mtime_ns for path in [found, *found.rglob("*")]}:
+    if before != {path: path.stat().st_mtime_ns for path in [result, *result.rglob("*")]}:
         sys.exit(f"One more start changed {name}.")
 
 
@@ -78,6 +79,7 @@ def draw_store(rng: random.Random) -> tuple[list[str], dict[str, Any], int]:
 
 
 def kill_embed(kills: int, rng: random.Random):
+    """Kills and resumes `embed_corpus` until there were so many kills."""
     embedder = ElmoEmbedder(small(ElmoModel), ElmoTokenizer("whitespace"))
     killed = stores = 0
     while killed < kills:
@@ -103,10 +105,12 @@ def kill_embed(kills: int, rng: random.Random):
 
 
 def newest_step(run_folder: Path) -> int:
+    """The step of the newest checkpoint; 0 if there is none."""
     return max((int(path.name.rpartition("-")[2]) for path in run_folder.glob("checkpoint-*")), default=0)
 
 
 def kill_pretrain(kills: int, rng: random.Random):
+    """Kills and resumes `pretrain` until there were so many kills."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     killed = runs = late = 0

@@ -1,4 +1,4 @@
-"""Runs the command line in this process, as a shell would."""
+"""Runs the command line in this process."""
 
 import contextlib
 import io
@@ -7,10 +7,10 @@ import sys
 from elmo_hf import cli
 
 
-def run(*arguments: object, given: bytes = b"") -> tuple[object, str, str]:
-    """The exit code, what was written and what was said, for some arguments and standard input."""
+def run(*arguments: object, stdin: bytes = b"") -> tuple[object, str, str]:
+    """The exit code, the output and the messages of a command."""
     before, out, err = (sys.argv, sys.stdin), _text(), _text()
-    sys.argv, sys.stdin = ["elmo-hf", *map(str, arguments)], io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
+    sys.argv, sys.stdin = ["elmo-hf", *map(str, arguments)], io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             cli.main()
@@ -23,7 +23,7 @@ def run(*arguments: object, given: bytes = b"") -> tuple[object, str, str]:
 
 
 def _text() -> io.TextIOWrapper:
-    """Like a pipe: what UTF-8 cannot say is not taken unless somebody sees to it."""
+    """A stream like a pipe: text that UTF-8 cannot encode is an error unless the command handles it."""
     return io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
 
 

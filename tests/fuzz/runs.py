@@ -1,6 +1,6 @@
-"""Pretraining runs with something broken in their checkpoints, as `--resume` meets them.
+"""Pretraining runs with damaged checkpoints, which `--resume` continues.
 
-What goes on ends with the weights of the run that nobody broke, bit for bit; else a sentence says what is wrong.
+A run ends with the weights of the undamaged run, bit for bit, or an error says what is wrong.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ STEPS = 6
 
 
 @cache
-def _whole() -> Path:
-    """A run that has ended, in `model` and `model.run`; its text lies beside it."""
+def _finished_run() -> Path:
+    """A finished run, in `model` and `model.run`, with its text."""
     folder = Path(mkdtemp())
     write_text(folder, number=40, dropout=0.2)
-    _go_on(folder, folder / "made")
+    _resume(folder, folder / "made")
     return folder
 
 
-def _go_on(texts: Path, folder: Path):
+def _resume(texts: Path, folder: Path):
     settings = Settings(
         folder / "model", [str(texts / "text.txt")], size=str(texts / "config.json"), resume=True, min_count=1
     )
@@ -38,20 +38,21 @@ def _go_on(texts: Path, folder: Path):
 
 
 def trial(rng: random.Random, folder: Path) -> str:
-    texts = _whole()
+    """Damages a run and resumes it."""
+    texts = _finished_run()
     shutil.copytree(texts / "made", folder / "made")
     run, weights = folder / "made" / "model.run", folder / "made" / "model" / "model.safetensors"
     if rng.random() < 0.8:
         shutil.rmtree(weights.parent)  # killed before it was saved, or while it was
     newest = max(run.glob("checkpoint-*"), key=lambda path: int(path.name[11:]))
     for _ in range(rng.choice([0, 1, 1, 2, 4])):
-        places = [newest, newest, run] if newest.exists() else [run]
-        files = sorted(path for path in rng.choice(places).rglob("*") if path.is_file())
+        folders = [newest, newest, run] if newest.exists() else [run]
+        files = sorted(path for path in rng.choice(folders).rglob("*") if path.is_file())
         _break(rng, rng.choice(files))
     if rng.random() < 0.1:
         shutil.rmtree(newest)
     try:
-        _go_on(texts, folder / "made")
+        _resume(texts, folder / "made")
     except (ValueError, OSError) as error:
         assert "[Errno" not in str(error), error
         return str(error)

@@ -1,4 +1,4 @@
-"""Files of text that are broken, badly packed, or no text: lines come out, or a sentence that names the file."""
+"""Damaged files of text, compressed or not: readers return lines, or an error names the file."""
 
 import bz2
 import gzip
@@ -17,6 +17,7 @@ CONLLU = "# text\n1-2 al _ _ _ _ _ _ _ _\n1 a a ADP _ _ 0 root _ _\n2 el el DET 
 
 
 def trial(rng: random.Random, folder: Path) -> str:
+    """Reads a damaged file."""
     content = rng.choice(
         [
             "".join(f"{text(rng, 9)} {rng.choice(['O', 'B-X', ''])}\n" * rng.choice([1, 0]) + "\n" for _ in range(9)),
@@ -41,12 +42,12 @@ def trial(rng: random.Random, folder: Path) -> str:
         lambda: read_word_vocabulary(path),
     ]
     try:
-        found = rng.choice(readers)()
+        lines = rng.choice(readers)()
     except (ValueError, OSError) as error:
         assert str(path) in str(error), f"the file is not named: {error}"
         return str(error)
     finally:
         path.unlink()
-    if isinstance(found, list):
-        assert all(isinstance(line, str) and "\n" not in line for line in found)
+    if isinstance(lines, list):
+        assert all(isinstance(line, str) and "\n" not in line for line in lines)
     return "accepted"

@@ -1,4 +1,4 @@
-"""Texts of every alphabet and none: nothing is lost, nothing invented, and every way of asking says the same."""
+"""Texts in many scripts: no character is lost or added, and all ways of calling the tokenizer agree."""
 
 import pickle
 import random
@@ -27,6 +27,7 @@ def _tokenizer(splitting: str, truncation: str, side: str) -> ElmoTokenizer:
 
 
 def text(rng: random.Random, longest: int = 60) -> str:
+    """A random text."""
     alphabets = rng.sample(ALPHABETS, rng.choice([1, 1, 2, 6]))
     return "".join(rng.choice(rng.choice(alphabets)) for _ in range(rng.randrange(longest))) * rng.choice(
         [1, 1, 1, 30]
@@ -34,6 +35,7 @@ def text(rng: random.Random, longest: int = 60) -> str:
 
 
 def trial(rng: random.Random, folder: Path) -> str:
+    """Compares batches, single texts and split words."""
     tokenizer = _tokenizer(
         rng.choice(list(SPLITTINGS)), rng.choice(["characters", "bytes"]), rng.choice(["left", "right"])
     )
@@ -43,17 +45,17 @@ def trial(rng: random.Random, folder: Path) -> str:
     assert batch["input_ids"].shape[:2] == mask.shape == batch["labels"].shape
     assert ((batch["input_ids"] > 0).any(-1) == mask).all() and (batch["labels"][~mask] == -100).all()
     assert batch["input_ids"].min() >= 0 and batch["input_ids"].max() <= 261
-    for row, (one, words) in enumerate(zip(texts, tokenizer.split(texts), strict=True)):
+    for row, (sentence, words) in enumerate(zip(texts, tokenizer.split(texts), strict=True)):
         spans = batch["offset_mapping"][row][mask[row]][1:-1]
-        spelled = one.translate(SPLITTINGS[tokenizer.splitting].letters or {})
+        spelled = sentence.translate(SPLITTINGS[tokenizer.splitting].letters or {})
         assert [spelled[begin:end] for begin, end in spans] == words  # every word stands where it is said to
-        covered = np.zeros(len(one) + 1, bool)
+        covered = np.zeros(len(sentence) + 1, bool)
         for begin, end in spans:
             assert begin < end and not covered[begin:end].any()
             covered[begin:end] = True
-        left = "".join(character for character, there in zip(one, covered, strict=False) if not there)
+        left = "".join(character for character, is_covered in zip(sentence, covered, strict=False) if not is_covered)
         assert not left.strip() or tokenizer.splitting == "moses-en" and not left.strip(" \t\n\x00\u200b\ufeff"), left
-        alone = tokenizer(one, return_tensors="np")
+        alone = tokenizer(sentence, return_tensors="np")
         assert (alone["input_ids"][0] == batch["input_ids"][row][mask[row]]).all()
         again = tokenizer([words], is_split_into_words=True, return_tensors="np")
         assert (again["input_ids"][0] == alone["input_ids"][0]).all()
