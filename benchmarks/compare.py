@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from elmo_hf.bundled import senses
 from elmo_hf.bundled.sense_test import separation
 
-EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 10, 256, 0.005, 0.01
+EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 6, 256, 0.005, 0.01
 SEEDS = (0, 1, 2)
 
 

@@ -42,7 +42,7 @@ def english(peers: Path, data: Path) -> Program:
 
         return ElmoEmbedder.from_pretrained("english").embed_batch
 
-    return Program("english", {"layer 0": [0], "layer 1": [1], "top": [2], "mix": [0, 1, 2]}, load)
+    return Program("english", {"layer 0": [0], "top": [2], "mix": [0, 1, 2]}, load)
 
 
 def glove(peers: Path, data: Path) -> Program:
@@ -89,7 +89,7 @@ def minilm(peers: Path, data: Path) -> Program:
 
         return encode
 
-    return Program("MiniLM-L6", {"layer 3": [3], "top": [6], "mix": [0, 1, 2, 3, 4, 5, 6]}, load)
+    return Program("MiniLM-L6", {"top": [6], "mix": [0, 1, 2, 3, 4, 5, 6]}, load)
 
 
 def _mean_of_pieces(layers: torch.Tensor, word_ids: list[int | None], words: int) -> np.ndarray:

@@ -20,19 +20,19 @@ def demo(
     ] = "english",
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw the last part into this .png, .svg or .pdf.", show_default=False),
+        typer.Option(metavar="FILE", help="Draw the senses into this .png, .svg or .pdf.", show_default=False),
     ] = None,
 ):
-    """Show what ELMo's vectors know: senses, neighbours, substitutes, surprise.
+    """Show what ELMo's vectors know: senses, neighbours, substitutes, surprisal, and taggers on top.
 
     Example: elmo-hf demo --plot senses.png
 
-    Nothing is prepared: the model that comes with the package reads the sentences while you look on, and what it gets
-    wrong is shown too. The words of the last part, and their sentences, were written down before any model read them.
+    Everything is computed now by the model that comes with the package, and its errors are shown too. The sentences of
+    the sense test were written before any model read them.
     """
     from transformers.utils import logging
 
-    from elmo_hf import ElmoScorer
+    from elmo_hf import ElmoScorer, bundled_model
     from elmo_hf.bundled.demo import demonstration
     from elmo_hf.bundled.whitespace_reader import WhitespaceReader
 
@@ -47,11 +47,11 @@ def demo(
         f"{Path(model).name}: {scorer.model.num_parameters():,} parameters, {scorer.model.config.num_hidden_layers} "
         f"layers over characters, vectors of {scorer.model.config.hidden_size}\n"
     )
-    for line in demonstration(scorer):
+    for line in demonstration(scorer, taggers=Path(model) == Path(bundled_model("english"))):
         typer.echo(line)
     if plot is not None:
         from elmo_hf.bundled.sense_plot import plot_senses
 
         plot_senses(WhitespaceReader(scorer.model, scorer.tokenizer), plot)
-        typer.echo(f"{plot}: a picture of the last part")
+        typer.echo(f"{plot}: a picture of the senses")
     typer.echo(f"All of it took {time.perf_counter() - start:.1f} s.")

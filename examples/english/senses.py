@@ -10,7 +10,7 @@ from pathlib import Path
 from transformers import AutoModel, AutoTokenizer
 
 from elmo_hf.bundled import find_model, senses
-from elmo_hf.bundled.demo import sum_of
+from elmo_hf.bundled.demo import total_share
 from elmo_hf.bundled.sense_test import separation
 from elmo_hf.bundled.whitespace_reader import WhitespaceReader
 
@@ -23,11 +23,12 @@ def main():
     name, _ = find_model(given.model)
     reader = WhitespaceReader(AutoModel.from_pretrained(name), AutoTokenizer.from_pretrained(name))
     tested = [separation(word, lines, reader) for word, lines in senses().items()]
-    shares = {one.word: (one.right / one.comparisons).tolist() for one in tested} | {"all": sum_of(tested).tolist()}
+    shares = {result.word: (result.right / result.comparisons).tolist() for result in tested}
+    shares["all"] = total_share(tested).tolist()
     for word, by_layer in shares.items():
         print(f"{word:<10}" + "".join(f"{share:>8.1%}" for share in by_layer))
     if given.output:
-        found = {"comparisons": sum(one.comparisons for one in tested), "share": shares}
+        found = {"comparisons": sum(result.comparisons for result in tested), "share": shares}
         given.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

@@ -134,15 +134,15 @@ def test_the_demonstration_says_what_the_model_computes(scorer, reader, monkeypa
     assert max(map(len, lines)) <= 100
 
     # The pairs: each cosine again, and hit or miss by them.
-    marked = [demo.Marked.of(text) for text in demo.PAIRS[0]]
-    first, same, other = (torch.tensor(reader.read([one.sentence])[0][:, one.place]) for one in marked)
+    marked = [demo.MarkedSentence.parse(text) for text in demo.PAIRS[0]]
+    first, same, other = (torch.tensor(reader.read([one.sentence])[0][:, one.position]) for one in marked)
     for one, vectors in zip(marked[1:], (same, other), strict=True):
         shown = "".join(f"{value:>6.2f}" for value in torch.cosine_similarity(first, vectors))
         assert any(str(one) in line and shown in line for line in lines)
 
     # Neighbours: the nearest word of the pool, by brute force.
-    query = demo.Marked.of(demo.NEIGHBOURS_OF[0])
-    wanted = torch.tensor(reader.read([query.sentence])[0][-1, query.place])
+    query = demo.MarkedSentence.parse(demo.NEIGHBOURS_OF[0])
+    wanted = torch.tensor(reader.read([query.sentence])[0][-1, query.position])
     scores = {
         (line, place): float(torch.cosine_similarity(wanted, torch.tensor(vector), dim=0))
         for line, layers in zip(pool, reader.read(pool), strict=True)
@@ -153,11 +153,11 @@ def test_the_demonstration_says_what_the_model_computes(scorer, reader, monkeypa
     assert nearest.startswith(f"     {score:.2f}  ") and f"[{sentence.split()[place]}]" in nearest
 
     # The odd word: the lowest mean of both directions' log probabilities.
-    odd = demo.Marked.of(demo.ODD[0])
+    odd = demo.MarkedSentence.parse(demo.ODD[0])
     score = scorer.score(odd.sentence)
     known = {place: value for place, value in enumerate(score.both[1:-1]) if not score.unknown[1 + place]}
     lowest = min(known, key=known.get)
-    expected = f"   {demo.Marked(odd.sentence, lowest)}"
+    expected = f"   {demo.MarkedSentence(odd.sentence, lowest)}"
     assert any(line.startswith(expected) and f"{-known[lowest] / math.log(2):.1f} bits" in line for line in lines)
 
     # All words of the sense test, misses as well.

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from elmo_hf import ElmoScorer, bundled_model
 from elmo_hf.bundled import FOLDER, senses
-from elmo_hf.bundled.demo import sum_of
+from elmo_hf.bundled.demo import total_share
 from elmo_hf.bundled.sense_test import separation
 from elmo_hf.bundled.whitespace_reader import WhitespaceReader
 
@@ -59,7 +59,7 @@ def test_it_predicts_english(scorer):
 
 def test_two_of_one_sense_are_closer_than_two_of_different_senses(tested):
     """The demonstration's claim. Chance would be a half; the card has what was measured, word by word."""
-    shares = sum_of(tested)
+    shares = total_share(tested)
     assert len(tested) >= 8 and shares[0] == 0
     assert min(shares[1:]) >= 0.8
     # Senses that are also different parts of speech come apart nearly always.

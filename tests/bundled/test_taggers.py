@@ -11,6 +11,7 @@ from transformers import AutoModelForTokenClassification, pipeline
 
 from elmo_hf import ElmoForTokenClassification, bundled_model
 from elmo_hf.bundled import FOLDER
+from elmo_hf.bundled.tagger_demo import SENTENCES, BundledTagger, tagged_lines
 
 ENGLISH = TESTS.parent / "examples" / "english"
 MEASURED = json.loads((ENGLISH / "measured" / "taggers.json").read_text(encoding="utf-8"))
@@ -83,3 +84,24 @@ def test_other_kinds_of_entities_are_read_as_none(taggers, tmp_path):
     (tmp_path / "x.iob2.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     read = taggers.read_entities(tmp_path / "x.iob2.gz")
     assert list(read["entities"]) == [["B-LOC", "O", "O"], ["O"]]
+
+
+def test_the_demonstration_shows_what_the_taggers_say():
+    lines = list(tagged_lines())
+    assert max(map(len, lines)) <= 80
+    for sentence in SENTENCES:
+        words = sentence.split()
+        row = next(number for number, line in enumerate(lines) if line.split() == words)
+        assert lines[row + 1].split() == BundledTagger("english-pos").labels(words)
+        # Each kind of entity stands below its word.
+        for start, label in zip(_starts(lines[row], words), BundledTagger("english-ner").labels(words), strict=True):
+            assert lines[row + 2][start : start + 3].strip() == (label[2:] if label != "O" else "")
+
+
+def _starts(line, words):
+    """The column in which each word begins."""
+    start = 0
+    for word in words:
+        start = line.index(word, start)
+        yield start
+        start += len(word)
