@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain test-lowest coverage mutations api fuzz bench bench-quick bench-guard lint format clean test-page docs
+.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain test-lowest coverage mutations api fuzz bench bench-quick bench-guard lint format clean test-page docs release-check release-notes
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,6 +89,18 @@ wheel: $(INSTALLED)  ## Build the wheel, with the native loop for six platforms 
 	$(BIN)/python -m build --wheel
 	cd elmo_hf/kernels/native && rm -f *.so *.dylib *.dll libraries.json
 
+release-check: $(INSTALLED)  ## Build the release TAG=v..., check it, and run it in a clean environment
+	$(BIN)/python tests/tools/release.py check $(TAG)
+	rm -rf dist
+	$(BIN)/python -m build --sdist
+	$(MAKE) wheel
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/tools/release.py install
+
+release-notes:  ## Write the notes of the release TAG=v... into build/release-notes.md
+	@mkdir -p build
+	$(PYTHON) tests/tools/release.py notes $(TAG) > build/release-notes.md
+
 RUN ?= english-run
 SOURCES := enwik8 openstax litbank tatoeba wiki_excellent wiki_2014 wiki_2020 novels_new
 train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its sources, RUN=folder for the run
@@ -105,9 +117,9 @@ train-english: $(INSTALLED)  ## Make the English model again: DATA=folder of its
 lint: $(INSTALLED)  ## Check style, types and workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	! grep -q '^\[tool\.mypy\]' pyproject.toml || $(BIN)/mypy
-	! test -x $(BIN)/actionlint || $(BIN)/actionlint
-	! test -x $(BIN)/zizmor || ! test -d .github || $(BIN)/zizmor --offline .github
+	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/python tests/tools/check_workflows.py
 
 format: $(INSTALLED)  ## Mend style
 	$(BIN)/ruff check --fix .
