@@ -10,10 +10,14 @@ import sys
 import threading
 
 import pytest
-from backports import zstd
 
 from elmo_hf import read_lines
 from elmo_hf.text import files
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 @pytest.fixture
