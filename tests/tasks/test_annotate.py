@@ -62,6 +62,19 @@ def test_models_of_one_bilm_read_a_sentence_once(models, monkeypatch):
             assert one.tags.items() <= other.tags.items() and one.labels.items() <= other.labels.items()
 
 
+def test_bundled_taggers_share_their_bilm(monkeypatch):
+    annotator = ElmoAnnotator.from_pretrained("english-ner", "english-pos")
+    calls = []
+    for labeler in annotator.models.values():
+        run_layers = labeler.model.elmo.run_layers
+        monkeypatch.setattr(
+            labeler.model.elmo, "run_layers", lambda *a, run=run_layers, **k: calls.append(1) or run(*a, **k)
+        )
+    annotation = annotator("Barack Obama met Angela Merkel in Paris .")
+    assert [span.text for span in annotation.spans("english-ner")] == ["Barack Obama", "Angela Merkel", "Paris"]
+    assert annotation.tags["english-pos"][2] == "VERB" and len(calls) == 1
+
+
 def test_formats_hold_the_same_labels(models, data, command, tmp_path):
     import pyarrow.parquet as pq
 

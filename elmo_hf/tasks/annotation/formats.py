@@ -99,12 +99,8 @@ def conll_lines(annotation: Annotation, number: int) -> str:
     ```python
     >>> from elmo_hf.tasks import Annotation
     >>> from elmo_hf.tasks.annotation.formats import conll_lines
-    >>> print(conll_lines(Annotation(["It", "rains"], tags={"pos": ["PRON", "VERB"]}, labels={"mood": "bad"}), 0))
-    # mood = bad
-    It	PRON
-    rains	VERB
-    <BLANKLINE>
-    <BLANKLINE>
+    >>> conll_lines(Annotation(["It", "rains"], tags={"pos": ["PRON", "VERB"]}, labels={"mood": "bad"}), 0)
+    '# mood = bad\\nIt\\tPRON\\nrains\\tVERB\\n\\n'
 
     ```
     """
