@@ -38,6 +38,10 @@ class Plan(NamedTuple):
     tokens_per_second: int
 
 
+# Measured on 0.96 million words of German novels, on one core: after 512,000 tokens, size tiny reached a held-out
+# perplexity of 229 with batches of 32 and of 388 with batches of 128 (from word frequencies alone: 575), because
+# smaller batches make more steps. A step of size small takes five times as long as one of size tiny. The rows of
+# medium and original are not measured; their learning rates are that of AdamW, lowered for larger models.
 PLANS = (
     Plan("tiny", 0, 0, 20_000, 2e-3, 32, 8_000),
     Plan("small", 30, 500_000, 50_000, 2e-3, 64, 2_500),
