@@ -11,12 +11,12 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from elmo_hf.pretraining.intervals import Interval, duration
 from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
 
-# Steps that a speed is taken of, after some in which memory is found and caches are filled.
+# Steps over which the speed is measured, after warm-up steps in which memory is allocated and caches are filled.
 STEPS_MEASURED, STEPS_BEFORE = 50, 10
 
 
 def _now(args: TrainingArguments) -> float:
-    """The time on the first process's clock."""
+    """Returns the time of the clock of the first process."""
     now = time.monotonic()
     if args.world_size > 1:
         clock = torch.tensor([now], dtype=torch.float64, device=args.device)
@@ -26,16 +26,18 @@ def _now(args: TrainingArguments) -> float:
 
 
 class PeriodicEvaluationAndSaving(TrainerCallback):
-    """Evaluates and saves at intervals, and saves at the end. It must be the last of the callbacks."""
+    """Evaluates and saves at intervals, and saves at the end. It must be the last callback."""
 
     def __init__(self, evaluate: Interval | None, save: Interval | None):
         self.intervals = {"evaluate": evaluate, "save": save}
         self.timed = any(interval is not None and interval.seconds for interval in self.intervals.values())
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        """Starts the intervals."""
         self.last = {name: (state.global_step, _now(args)) for name in self.intervals}
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        """Evaluates and saves if an interval is over."""
         now = _now(args) if self.timed else time.monotonic()
         for name, interval in self.intervals.items():
             step, then = self.last[name]
@@ -49,15 +51,16 @@ class PeriodicEvaluationAndSaving(TrainerCallback):
 class TimeLimit(TrainerCallback):
     """Ends a run after a time.
 
-    With a constant learning rate, the clock decides. A falling one needs to know the last step: the speed is measured
-    once and the time is converted into a number of steps, which is final and passed to `fixed`.
+    With a constant learning rate, the clock decides. A decaying rate depends on the last step: the speed is measured
+    once and the time is converted into a number of steps, which is final. `on_fix` is called with the schedule.
     """
 
-    def __init__(self, clock: Clock, schedule: LearningRateSchedule, fixed: Callable[[LearningRateSchedule], Any]):
-        self.clock, self.schedule, self.fixed = clock, schedule, fixed
+    def __init__(self, clock: Clock, schedule: LearningRateSchedule, on_fix: Callable[[LearningRateSchedule], Any]):
+        self.clock, self.schedule, self.on_fix = clock, schedule, on_fix
         self.first: tuple[int, float] | None = None  # the step from which on the speed is measured, and when it was
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        """Stops the run, or fixes its number of steps."""
         if self.schedule.known:
             return
         used, step = self.clock.used(_now(args)), state.global_step
@@ -71,7 +74,7 @@ class TimeLimit(TrainerCallback):
             left = max(round((self.clock.limit - used) / seconds), 1)
             self.schedule.fix(min(step + left, state.max_steps), step)
             state.max_steps = self.schedule.steps
-            self.fixed(self.schedule)
+            self.on_fix(self.schedule)
 
 
 class FreezeWarmup(TrainerCallback):
@@ -83,6 +86,7 @@ class FreezeWarmup(TrainerCallback):
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ):
+        """Freezes or unfreezes the biLM."""
         frozen = state.global_step < self.steps
         if frozen != (model.config.freeze_bilm is True):
             model.freeze(frozen)
@@ -90,17 +94,18 @@ class FreezeWarmup(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ):
+        """Unfreezes the biLM."""
         model.freeze(False)
 
 
 class ProgressReport(TrainerCallback):
-    """A line for each report and each evaluation, on the first process."""
+    """Writes a line for each report and each evaluation, on the first process."""
 
     def __init__(self, write: Callable[[str], Any], schedule: LearningRateSchedule | None = None):
         self.write, self.schedule = write, schedule
 
     def steps(self, state: TrainerState) -> str:
-        """How many steps there will be, as far as that is known."""
+        """Returns the number of the last step, or `?` while it is not known."""
         return f"{state.max_steps:,}" if self.schedule is None or self.schedule.known else "?"
 
     def on_log(
@@ -111,6 +116,7 @@ class ProgressReport(TrainerCallback):
         logs: dict[str, float] | None = None,
         **kwargs: Any,
     ):
+        """Writes the line."""
         if not state.is_world_process_zero or not logs:
             return
         where = f"step {state.global_step:,}/{self.steps(state)}  epoch {state.epoch or 0:.2f}"

@@ -1,4 +1,4 @@
-"""Checkpoints that training goes on from as if nothing had happened: which are whole, and which fit."""
+"""Checkpoints for an exact resume: finding complete ones, and checking that they are of the same run."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo import States
 
 RUN = "pretraining.json"
-# What may change between two runs without changing what is trained.
-PASSING = (
+# Settings that may change when a run is resumed, because they do not change what is trained.
+IGNORED_SETTINGS = (
     "transformers_version",
     "architectures",
     "auto_map",
@@ -26,11 +26,11 @@ PASSING = (
     "dtype",
     "freeze_bilm",
 )
-PASSING += ("bos_token_id", "eos_token_id", "pad_token_id")
+IGNORED_SETTINGS += ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
-    """The newest whole checkpoint in a folder, or None. One that is damaged is passed over.
+    """Returns the newest complete checkpoint in a folder, or None; damaged ones are skipped.
 
     Example:
 
@@ -52,7 +52,7 @@ def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
 
 def find_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
-    """The newest whole checkpoint, and of each newer one why it is not."""
+    """Returns the newest complete checkpoint, and why each newer one was skipped."""
     skipped = []
     for path in _checkpoints(Path(folder))[::-1]:
         problem = manifest_problem(path)
@@ -63,24 +63,24 @@ def find_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step that a checkpoint was written after."""
+    """Returns the step after which a checkpoint was written."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    found = [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
-    return sorted(found, key=step_of)
+    paths = [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
+    return sorted(paths, key=step_of)
 
 
 def add_checkpoint(unfinished: Path, folder: Path, keep: int | None):
-    """Puts a checkpoint that is written whole among the others of a run, and takes the oldest away."""
+    """Moves a completely written checkpoint to the others of a run, and deletes the oldest."""
     write_manifest(unfinished)
     place = folder / unfinished.name
-    if place.exists():  # damaged, or it would not have been trained up to here once more
+    if place.exists():  # damaged: otherwise the run would have resumed from it
         shutil.rmtree(place)
     unfinished.rename(place)
     for path in _checkpoints(folder)[: -keep or None] if keep else []:
-        # By another name first: what is half deleted is no checkpoint.
+        # It is renamed first: a half deleted folder must not look like a checkpoint.
         path = path.rename(unfinished.with_name(f"old-{path.name}"))
         shutil.rmtree(path)
 
@@ -88,15 +88,15 @@ def add_checkpoint(unfinished: Path, folder: Path, keep: int | None):
 def run_facts(
     config: ElmoConfig, vocabulary: Sequence[str], corpus_fingerprint: str, **settings: Any
 ) -> dict[str, Any]:
-    """What has to be the same for a run to go on, as JSON holds it."""
-    written = {key: value for key, value in config.to_dict().items() if key not in PASSING}
+    """Returns what must be the same for a run to be resumed, as JSON represents it."""
+    written = {key: value for key, value in config.to_dict().items() if key not in IGNORED_SETTINGS}
     words = hashlib.blake2b("\n".join(vocabulary).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     facts = {"config": written, "vocabulary": words, "corpus": corpus_fingerprint, **settings}
     return json.loads(json.dumps(facts))
 
 
 def check_same_run(checkpoint: Path, facts: dict[str, Any]):
-    """Raises, and names what differs, unless the checkpoint is of a run with the same facts."""
+    """Raises ValueError, and names what differs, unless the checkpoint is of a run with the same facts."""
     try:
         before = read_about(checkpoint)["facts"]
     except (OSError, ValueError, KeyError):
@@ -104,14 +104,14 @@ def check_same_run(checkpoint: Path, facts: dict[str, Any]):
     for name in ("corpus", "vocabulary"):
         if before.get(name) != facts[name]:
             raise ValueError(
-                f"The {name} is another one than {checkpoint} was trained with; accepted is the same {name} for "
-                "--resume, or a new --output-dir for a new run."
+                f"The {name} differs from that of {checkpoint}. Expected the same {name} for --resume, or a new "
+                "--output-dir for a new run."
             )
     differing = [*_differences(before["config"], facts["config"]), *_differences(before, facts)]
     if differing:
         raise ValueError(
-            f"{checkpoint} was trained with {'; '.join(differing)}. Accepted for --resume are the same settings; a "
-            "new run needs a new --output-dir."
+            f"{checkpoint} was trained with {'; '.join(differing)}. Expected the same settings for --resume, or a "
+            "new --output-dir for a new run."
         )
 
 
@@ -125,7 +125,7 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def write_position(folder: Path, rank: int, about: dict[str, Any], states: States | None):
-    """Writes what Trainer does not: the state of the LSTMs, and `about` the run: its facts, where it is, its time."""
+    """Writes what Trainer does not: the state of the LSTMs, and `about`, with the facts, the position and the time."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(states, folder / f"recurrent_state_{rank}.pt")
     if rank == 0:
@@ -133,10 +133,10 @@ def write_position(folder: Path, rank: int, about: dict[str, Any], states: State
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What `write_position` wrote of the run."""
+    """Reads `about` as `write_position` wrote it."""
     return json.loads((folder / RUN).read_text(encoding="utf-8"))
 
 
 def read_states(folder: Path, rank: int) -> States | None:
-    """The state of the LSTMs that `write_position` wrote."""
+    """Reads the state of the LSTMs that `write_position` wrote."""
     return torch.load(folder / f"recurrent_state_{rank}.pt", weights_only=True)

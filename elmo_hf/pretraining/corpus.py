@@ -1,4 +1,4 @@
-"""A corpus as numbers on disk: written in one pass over the text, read through memory maps.
+"""A corpus as integers on disk: written in one pass over the text, read through memory maps.
 
 Memory grows with the number of different words, never with the text.
 """
@@ -29,7 +29,7 @@ HELD_OUT_SHARE, MOST_HELD_OUT = 50, 1000
 
 
 class Corpus:
-    """Sentences as numbers of words, each between the marks of `<S>` and `</S>`.
+    """Sentences as word numbers, each between the numbers of `<S>` and `</S>`.
 
     Example:
 
@@ -100,6 +100,7 @@ class Corpus:
 
     @property
     def num_sentences(self) -> int:
+        """Number of sentences."""
         return len(self.starts) - 1
 
     @property
@@ -131,8 +132,8 @@ def write_corpus(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, h
     digest, end = hashlib.blake2b(digest_size=16), 0
     with open(folder / "tokens.int32", "wb") as tokens, open(folder / "starts.int64", "wb") as starts:
         starts.write(np.int64(0).tobytes())
-        for some in _batches(_training_lines(lines, held_out) if hold_out else lines):
-            rows = [[BOS, *words, EOS] for words in tokenizer.split(some) if words]
+        for batch in _batches(_training_lines(lines, held_out) if hold_out else lines):
+            rows = [[BOS, *words, EOS] for words in tokenizer.split(batch) if words]
             lengths = np.fromiter(map(len, rows), np.int64, len(rows))
             ids = np.fromiter((numbers[word] for row in rows for word in row), np.int32, lengths.sum())
             tokens.write(ids.tobytes())
@@ -140,7 +141,7 @@ def write_corpus(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, h
             digest.update(ids.tobytes())
             end += int(lengths.sum())
     if not end:
-        raise ValueError("The corpus is empty: there is no line with a word in it; accepted is a sentence a line.")
+        raise ValueError("The corpus is empty: no line contains a word. Expected a sentence per line.")
     words = "".join(f"{word}\n" for word in numbers)
     digest.update(words.encode("utf-8", "surrogatepass"))
     (folder / "words.txt").write_bytes(words.encode("utf-8", "surrogatepass"))
@@ -156,8 +157,8 @@ def write_corpus(lines: Iterable[str], folder: Path, tokenizer: ElmoTokenizer, h
 
 def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
     lines = iter(lines)
-    while some := list(islice(lines, LINES_AT_ONCE)):
-        yield some
+    while batch := list(islice(lines, LINES_AT_ONCE)):
+        yield batch
 
 
 def _training_lines(lines: Iterable[str], held_out: dict[str, int]) -> Iterator[str]:

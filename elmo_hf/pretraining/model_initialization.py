@@ -1,4 +1,4 @@
-"""Model initialization: a new model of some size, or a trained one with its vocabulary kept, extended or replaced."""
+"""Model initialization: a new model of a size, or a trained one with the same, an extended or a new vocabulary."""
 
 import json
 import os
@@ -30,7 +30,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def config_of_size(size: str | os.PathLike) -> ElmoConfig:
-    """The configuration of a size's name, or of a config.json.
+    """Returns the configuration of a named size, or of a config.json.
 
     Example:
 
@@ -44,7 +44,7 @@ def config_of_size(size: str | os.PathLike) -> ElmoConfig:
     if size in SIZES:
         return ElmoConfig(**SIZES[os.fspath(size)])
     if not Path(size).is_file():
-        raise ValueError(f"{size} is no size and no file; accepted are {', '.join(SIZES)} and a config.json.")
+        raise ValueError(f"Invalid size: {size}. Expected {', '.join(SIZES)} or the path of a config.json.")
     try:
         return ElmoConfig(**json.loads(Path(size).read_text(encoding="utf-8")))
     except (json.JSONDecodeError, TypeError) as error:
@@ -52,29 +52,29 @@ def config_of_size(size: str | os.PathLike) -> ElmoConfig:
 
 
 def new_model(config: ElmoConfig, vocabulary: Sequence[str]) -> ElmoForPreTraining:
-    """An untrained language model over a vocabulary."""
+    """Returns an untrained language model over a vocabulary."""
     return ElmoForPreTraining(_with_vocabulary(config, vocabulary))
 
 
 def check_trainable(name: str | os.PathLike):
-    """Raises for a model that can be used, but not trained."""
+    """Raises ValueError for a model that can be used but not trained."""
     if ElmoConfig.from_pretrained(name).int8_weights:
         raise ValueError(
-            f"{name} has its weights in eight bits, which do not train; accepted is the model that it was."
+            f"{name} has int8 weights, which cannot be trained. Expected the model that they were made from."
         )
 
 
 def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForPreTraining:
-    """A language model as it was saved, with the vocabulary that its tokenizer brings."""
+    """Loads a language model with the vocabulary of its tokenizer."""
     config = ElmoConfig.from_pretrained(name)
     if tokenizer.word_vocabulary is None or not config.vocab_size:
         raise ValueError(
-            f"{name} has no vocabulary to predict words of; accepted are --new-vocab, which gives it the words of the "
+            f"{name} has no vocabulary to predict words of. Expected --new-vocab, which gives it the words of the "
             "corpus, or a model that was converted with --vocabulary and --softmax."
         )
     model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
     if any(key.startswith("softmax.") for key in report["missing_keys"]):
-        raise ValueError(f"{name} has no softmax over words; accepted is --new-vocab, which gives it a fresh one.")
+        raise ValueError(f"{name} has no softmax over words. Expected --new-vocab, which gives it a new one.")
     rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
     if rows != words:
         raise ValueError(f"{name} has {rows:,} rows in its softmax, but {words:,} words in its vocabulary.")
@@ -84,9 +84,9 @@ def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForP
 def with_new_vocabulary(
     name: str | os.PathLike, before: Sequence[str] | None, vocabulary: Sequence[str], counts: np.ndarray
 ) -> ElmoForPreTraining:
-    """The biLM of a saved model, whatever it was saved as, under a softmax over another vocabulary.
+    """Loads the biLM of a saved model of any class and gives it a softmax over another vocabulary.
 
-    Where it was saved with a softmax, of the words `before`, what it knows of a word goes along (`with_words`).
+    If it was saved with a softmax over the words `before`, the rows of words in both vocabularies are copied.
     """
     config = ElmoConfig.from_pretrained(name)
     if config.word_input:
@@ -108,22 +108,23 @@ def with_new_vocabulary(
 def with_words(
     model: ElmoForPreTraining, before: Sequence[str], vocabulary: Sequence[str], counts: np.ndarray
 ) -> ElmoForPreTraining:
-    """The model over the words of `vocabulary` in place of those `before`.
+    """Replaces the vocabulary `before` of a model by `vocabulary`.
 
-    Rows of words that it knew stay bit for bit. Until now `<UNK>` stood for the new words: each begins as a copy of
-    its row, with the share of the probability that the word's count (`counts`, by line) has among the new ones.
+    Rows of words in both vocabularies are copied bit for bit. Each new word gets a copy of the row of `<UNK>`, which
+    stood for it before, and of the probability of `<UNK>` its share of the `counts` of all new words.
     """
     if list(before) == list(vocabulary):
         return model
     lines = {word: line for line, word in enumerate(before)}
-    found = np.array([lines.get(word, -1) for word in vocabulary])
-    new = torch.from_numpy(found < 0)
-    sources = torch.from_numpy(np.where(found < 0, lines[UNK], found))
-    of_new = counts[found < 0]
-    shares = torch.from_numpy(of_new / max(of_new.sum(), 1)).clamp_(min=1e-12)
+    old_lines = np.array([lines.get(word, -1) for word in vocabulary])
+    is_new = old_lines < 0
+    new = torch.from_numpy(is_new)
+    sources = torch.from_numpy(np.where(is_new, lines[UNK], old_lines))
+    new_counts = counts[is_new]
+    shares = torch.from_numpy(new_counts / max(new_counts.sum(), 1)).clamp_(min=1e-12)
     changed = new_model(model.config, vocabulary)
-    kept, state = model.state_dict(), changed.state_dict()
-    for name, table in kept.items():
+    old_state, state = model.state_dict(), changed.state_dict()
+    for name, table in old_state.items():
         if name in ("softmax.weight", "softmax.bias"):
             table = table[sources]
         elif name == "elmo.token_encoder.embedding.weight" and model.config.word_input:

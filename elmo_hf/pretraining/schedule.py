@@ -43,6 +43,7 @@ class LearningRateSchedule:
         self.steps, self.known_from = steps, known_from
 
     def __call__(self, step: int) -> float:
+        """Returns the share of the peak rate at a step."""
         warmup = self.warmup
         if self.steps is not None and self.known_from:
             # A run that proves to be short is not a warm-up for most of it.

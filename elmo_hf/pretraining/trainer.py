@@ -47,14 +47,13 @@ class ElmoPretrainer(ElmoTrainer):
     of unroll_steps * loss. Any other `optim`, with its schedule, is as in transformers.
 
     Args:
-        model, args, tokenizer: what to train, and how.
-        windows: the text; its streams are divided among the processes.
-        held_out: sentences, strings or lists of words, that `evaluate` takes the perplexity of.
-        facts: what a checkpoint says of its run, see `run_facts`.
-        schedule: the rate of learning by steps, in place of the schedule of `args`.
-        clock: counts the time that the run has used, of all its pieces.
-        fresh_starts: whether a row whose window begins with a sentence begins from zeros, and not from the state that
-            the sentence before it left.
+        model, args, tokenizer: as Trainer's.
+        windows: the training text; its streams are divided among the processes.
+        held_out: sentences, strings or lists of words, whose perplexity `evaluate` computes.
+        facts: what checkpoints record of the run, see `run_facts`.
+        schedule: the learning-rate schedule, in place of that of `args`.
+        clock: counts the time of the run, resumed runs included.
+        fresh_starts: whether the state of a row is reset to zeros where its window starts with a sentence.
 
     Example:
 
@@ -94,7 +93,7 @@ class ElmoPretrainer(ElmoTrainer):
         per_process, rest = divmod(windows.streams, args.world_size)
         if rest:
             raise ValueError(
-                f"{windows.streams} streams cannot be divided among {args.world_size} processes; accepted is a "
+                f"{windows.streams} streams cannot be divided among {args.world_size} processes. Expected a "
                 "--batch-size that is a multiple of their number."
             )
         # Windows follow each other: in order, none left out, each process its own rows.
@@ -111,9 +110,9 @@ class ElmoPretrainer(ElmoTrainer):
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
         self.held_out, self.facts = list(held_out), facts or {}
         self.schedule, self.clock, self.fresh_starts = schedule, clock or Clock(), fresh_starts
-        self.remembered: dict[str, Any] = {}  # what checkpoints keep besides
+        self.remembered: dict[str, Any] = {}  # further values that checkpoints record
         self.past_states: States | None = None
-        # Checkpoints are made elsewhere, and take their place when they are whole.
+        # Checkpoints are written in a temporary folder, and moved when they are complete.
         self._keep, args.save_total_limit, self._saving = args.save_total_limit, None, False
         self._losses = torch.zeros(3)  # sums of forward and backward loss since the last report, and of how many
         self._reported: tuple[float, int] | None = None  # when the last report was, and after which step
@@ -139,30 +138,32 @@ class ElmoPretrainer(ElmoTrainer):
         windows = self.train_dataset
         return windows.streams * windows.unroll_steps * self.args.gradient_accumulation_steps
 
-    # -- one step
+    # One step
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
+        """Computes the loss of a window with the state of the window before."""
         if self._reported is None:
             self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
         inputs = {**inputs, "past_states": self._states_before(inputs), "use_cache": True}
         loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
         if not torch.isfinite(loss.detach()):
-            raise ValueError(self._no_number(f"The loss is {loss.item()}"))
+            raise ValueError(self._non_finite_message(f"The loss is {loss.item()}"))
         self.past_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
         backward = output.forward_loss if output.backward_loss is None else output.backward_loss
         self._losses += torch.stack([output.forward_loss, backward, torch.ones_like(backward)]).detach().cpu()
         return (loss, output) if return_outputs else loss
 
     def _states_before(self, inputs: dict[str, torch.Tensor]) -> States | None:
-        """The state that the window before left; where a sentence begins, zeros if that is wanted."""
+        """Returns the state of the window before; with `fresh_starts`, it is reset at sentence starts."""
         if not self.fresh_starts or self.past_states is None:
             return self.past_states
         begins = self.train_dataset.begins_sentence(inputs)[:, None, None]  # (rows, 1, 1)
         return tuple(tuple(part.masked_fill(begins, 0.0) for part in layer) for layer in self.past_states)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """Creates the original's Adagrad for `optim="adagrad"`, else the optimizer of Trainer."""
         if self.original and self.optimizer is None:
             named = self.model.named_parameters()
             trained = [parameter for name, parameter in named if not name.startswith("elmo.scalar_mix.")]
@@ -171,16 +172,18 @@ class ElmoPretrainer(ElmoTrainer):
         return super().create_optimizer(model)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Creates a scheduler for `schedule`, or that of Trainer."""
         if self.schedule is not None and self.lr_scheduler is None:
             self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.schedule)
         return super().create_scheduler(num_training_steps, optimizer)
 
-    def _no_number(self, found: str) -> str:
+    def _non_finite_message(self, problem: str) -> str:
         last = newest_checkpoint(self.args.output_dir)
-        kept = "there is no checkpoint before it" if last is None else f"{last} is the last good checkpoint"
+        checkpoint = "there is no checkpoint before it" if last is None else f"{last} is the last good checkpoint"
         return (
-            f"{found} after step {self.state.global_step:,}: training cannot go on, and nothing was saved; {kept}. "
-            "Accepted is a new run with a lower --learning-rate or a lower --max-grad-norm."
+            f"{problem} after step {self.state.global_step:,}: training cannot continue, and nothing was saved; "
+            f"{checkpoint}. "
+            "Start a new run with a lower --learning-rate or a lower --max-grad-norm."
         )
 
     def _clip_grad_norm(self, model: Any) -> torch.Tensor:
@@ -200,9 +203,10 @@ class ElmoPretrainer(ElmoTrainer):
             return self._clip_grad_norm(model)
         return super()._get_grad_norm(model, grad_norm)
 
-    # -- what is reported
+    # Reports
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds perplexities, speed and times to the logs of training."""
         if "loss" in logs:
             logs |= self._progress()
         super().log(logs, start_time)
@@ -211,19 +215,19 @@ class ElmoPretrainer(ElmoTrainer):
         """Perplexities since the last report (of drawn words, where words are drawn), speed, time used and left."""
         forward, backward, number = reduce(self._losses.to(self.args.device), "sum").tolist()
         self._losses.zero_()
-        found = {"forward_perplexity": exponential(forward / max(number, 1))}
+        report = {"forward_perplexity": exponential(forward / max(number, 1))}
         if self.model.config.bidirectional:
-            found["backward_perplexity"] = exponential(backward / max(number, 1))
+            report["backward_perplexity"] = exponential(backward / max(number, 1))
         (before, step), now = self._reported, time.perf_counter()
         seconds = (now - before - self._paused) / max(self.state.global_step - step, 1)
         self._reported, self._paused = (now, self.state.global_step), 0.0
-        found["tokens_per_second"] = self.tokens_per_step / seconds
+        report["tokens_per_second"] = self.tokens_per_step / seconds
         by_steps = seconds * (self.state.max_steps - self.state.global_step)
         # Where the rate of learning falls, the time was made a number of steps.
         by_time = self.clock.left() if self.schedule is not None and not self.schedule.known else math.inf
-        found["seconds_left"], found["seconds_used"] = min(by_steps, by_time), self.clock.used()
-        found["negative_samples"] = self.model.config.num_sampled or 0
-        return found
+        report["seconds_left"], report["seconds_used"] = min(by_steps, by_time), self.clock.used()
+        report["negative_samples"] = self.model.config.num_sampled or 0
+        return report
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -234,17 +238,17 @@ class ElmoPretrainer(ElmoTrainer):
         mine = sentences[self.args.process_index :: self.args.world_size]
         numbers = count(ElmoScorer(self.model, self.processing_class), mine).numbers()
         numbers = reduce(torch.tensor(numbers, dtype=torch.float64).to(self.args.device), "sum").tolist()
-        found = Perplexity.of_numbers(numbers)
-        metrics = {f"{metric_key_prefix}_perplexity": found.perplexity, f"{metric_key_prefix}_loss": found.loss}
-        if found.backward is not None:
-            metrics |= {f"{metric_key_prefix}_forward_perplexity": found.forward.perplexity}
-            metrics |= {f"{metric_key_prefix}_backward_perplexity": found.backward.perplexity}
+        result = Perplexity.of_numbers(numbers)
+        metrics = {f"{metric_key_prefix}_perplexity": result.perplexity, f"{metric_key_prefix}_loss": result.loss}
+        if result.backward is not None:
+            metrics |= {f"{metric_key_prefix}_forward_perplexity": result.forward.perplexity}
+            metrics |= {f"{metric_key_prefix}_backward_perplexity": result.backward.perplexity}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         self._paused += time.perf_counter() - start
         return metrics
 
-    # -- checkpoints
+    # Checkpoints
 
     def _get_output_dir(self, trial: Any) -> str:
         folder = super()._get_output_dir(trial)
@@ -254,7 +258,7 @@ class ElmoPretrainer(ElmoTrainer):
         start = time.perf_counter()
         for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter.detach()).all():
-                raise ValueError(self._no_number(f"{name} holds values that are no numbers"))
+                raise ValueError(self._non_finite_message(f"{name} contains NaN or infinite values"))
         folder = Path(super()._get_output_dir(trial), UNFINISHED, f"checkpoint-{self.state.global_step}")
         window = self.state.global_step * self.args.gradient_accumulation_steps
         about = {"facts": self.facts, "position": self.train_dataset.state(window), "seconds": self.clock.used()}
@@ -269,15 +273,15 @@ class ElmoPretrainer(ElmoTrainer):
         except (OSError, RuntimeError, SafetensorError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise OSError(
-                f"{folder.name} could not be written whole ({str(error).splitlines()[0]}). The checkpoint before it "
-                "is as it was; make room and go on with --resume."
+                f"{folder.name} could not be written completely ({str(error).splitlines()[0]}). The checkpoint "
+                "before it is unchanged; free space on the disk and continue with --resume."
             ) from error
         finally:
             self._saving = False
         self._paused += time.perf_counter() - start
 
     def load_weights(self, checkpoint: Path):
-        """Takes the weights of a checkpoint, as they were."""
+        """Loads the weights of a checkpoint."""
         self.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
@@ -288,6 +292,7 @@ class ElmoPretrainer(ElmoTrainer):
             self.past_states = _to_device(read_states(Path(checkpoint), self.args.process_index), self.args.device)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Trains as Trainer does, from a zero state."""
         self.past_states, self._reported = None, None
         self.clock.start()
         return super().train(*args, **kwargs)

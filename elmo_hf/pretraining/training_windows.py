@@ -1,7 +1,7 @@
-"""Training windows: the sentences of a corpus in their order of each pass, packed, as the model takes them.
+"""Training windows: the sentences of a corpus, shuffled in each epoch and packed into rows of a fixed length.
 
-Which sentence comes where follows from lengths alone, so that each process packs all rows and reads the text of its
-own.
+The packing follows from the lengths of sentences alone, so that each process packs all rows and reads only the text
+of its own rows.
 """
 
 import math
@@ -19,18 +19,19 @@ from elmo_hf.model.tokenization_elmo import UNK, ElmoTokenizer
 from elmo_hf.pretraining.corpus import BEGIN, MARKS, Corpus
 
 SENTENCES_AT_ONCE = 4096
-# States of the packer that are kept: the loader reads ahead of the step that a checkpoint is made at.
-STATES_KEPT = 16
+# Saved states of the packer: the data loader reads ahead of the step that a checkpoint is made at.
+MAX_SAVED_STATES = 16
 
 
 class SentenceStream:
-    """The sentences of a corpus over and over, each pass in an order of its own that no memory has to hold."""
+    """The sentences of a corpus in epoch after epoch; the order of an epoch is computed, not held in memory."""
 
     def __init__(self, corpus: Corpus, seed: int, shuffle: bool = True):
         self.corpus, self.seed, self.shuffle = corpus, seed, shuffle
         self._block, self._pulled = (-1, -1), []
 
     def __call__(self, k: int) -> tuple[int, int]:
+        """Returns the number and the predictions of the k-th sentence of the stream."""
         number, place = divmod(k, self.corpus.num_sentences)
         block = number, place // SENTENCES_AT_ONCE
         if block != self._block:
@@ -38,7 +39,7 @@ class SentenceStream:
         return self._pulled[place % SENTENCES_AT_ONCE]
 
     def _pull(self, number: int, block: int) -> list[tuple[int, int]]:
-        """Some sentences of a pass with their predictions."""
+        """Returns a block of sentences of an epoch with their numbers of predictions."""
         size, start = self.corpus.num_sentences, block * SENTENCES_AT_ONCE
         sentences = np.arange(start, min(start + SENTENCES_AT_ONCE, size))
         if self.shuffle:
@@ -47,7 +48,7 @@ class SentenceStream:
 
 
 def permuted(places: np.ndarray, size: int, seed: list[int]) -> np.ndarray:
-    """What stands at `places` of a random order of 0 .. size - 1, without making that order.
+    """Returns the elements at `places` of a random permutation of 0 .. size - 1, without storing it.
 
     Four rounds of a Feistel network permute the numbers of an even number of bits; a result that is too large is
     permuted again until it is not.
@@ -80,7 +81,7 @@ def permuted(places: np.ndarray, size: int, seed: list[int]) -> np.ndarray:
 class TrainingWindows(torch.utils.data.Dataset):
     """A dataset for sequential sampling: item `window * streams + row` is one row of a window.
 
-    An epoch is a pass over the corpus: as many windows as it has predictions for. Rows go on from pass to pass.
+    An epoch is a pass over the corpus, rounded down to whole windows. Rows continue from epoch to epoch.
 
     Example:
 
@@ -118,22 +119,22 @@ class TrainingWindows(torch.utils.data.Dataset):
         self.inputs, self.lines = _tables(corpus, tokenizer)
         self.epoch = 0
         self._packer = Packer(SentenceStream(corpus, seed, shuffle), streams, unroll_steps)
-        self._states: deque[dict[str, Any]] = deque(maxlen=STATES_KEPT)
+        self._states: deque[dict[str, Any]] = deque(maxlen=MAX_SAVED_STATES)
         self._packed: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
         return self.windows_per_epoch * self.streams
 
     def set_epoch(self, epoch: int):
-        """The pass that the items count from; Trainer calls it."""
+        """Sets the epoch that items count from; Trainer calls it."""
         self.epoch = epoch
 
     def state(self, window: int) -> dict[str, Any] | None:
-        """Where the packer was before this window, if that is not too long ago: a shortcut for `restore`."""
+        """Returns the state of the packer before a recent window, for `restore`; None for an older window."""
         return next((state for state in self._states if state["window"] == window), None)
 
     def restore(self, state: dict[str, Any] | None):
-        """Go on from a state. Without one, or for an earlier window, the packer starts anew, which only takes time."""
+        """Restores the packer; without a state it starts from the first window, which only takes time."""
         if state is not None:
             self._packer.restore(state)
 
@@ -145,14 +146,14 @@ class TrainingWindows(torch.utils.data.Dataset):
         windows = {item // self.streams for item in items}
         if len(windows) != 1:
             raise ValueError(
-                f"A batch has rows of {len(windows)} windows; accepted are batches that divide {self.streams} "
+                f"A batch has rows of {len(windows)} windows. Expected batches that divide {self.streams} "
                 "streams evenly, sampled in order (train_sampling_strategy='sequential')."
             )
         window = self.window(self.epoch * self.windows_per_epoch + windows.pop())
         return self._batch([window[item % self.streams] for item in items])
 
     def window(self, number: int) -> list[list[Segment]]:
-        """The segments of each row of a window, counted from the beginning of training."""
+        """Returns the segments of each row of a window; windows are counted from the beginning of training."""
         if self._packed[0] == number:
             return self._packed[1]
         if number < self._packer.window:
@@ -164,7 +165,7 @@ class TrainingWindows(torch.utils.data.Dataset):
         return packed
 
     def begins_sentence(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Which rows of a batch begin with a sentence, in both directions alike; (rows,)."""
+        """Returns which rows of a batch begin with a sentence, in both directions alike; (rows,)."""
         first = batch["input_ids"][:, 0]
         begin = torch.from_numpy(np.array(self.inputs[BEGIN], np.int64)).to(first.device)
         return (first == begin).reshape(len(first), -1).all(1)
@@ -178,13 +179,13 @@ class TrainingWindows(torch.utils.data.Dataset):
         for row, segments in enumerate(rows):
             place = 0
             for sentence, start, number in segments:
-                here, text = slice(place, place + number), self.corpus.sentence(sentence)
-                words["input_ids"][row, here] = text[start : start + number]
-                words["labels"][row, here] = text[start + 1 : start + number + 1]
+                columns, text = slice(place, place + number), self.corpus.sentence(sentence)
+                words["input_ids"][row, columns] = text[start : start + number]
+                words["labels"][row, columns] = text[start + 1 : start + number + 1]
                 if self.bidirectional:
                     text = text[::-1]
-                    words["backward_input_ids"][row, here] = text[start : start + number]
-                    words["backward_labels"][row, here] = text[start + 1 : start + number + 1]
+                    words["backward_input_ids"][row, columns] = text[start : start + number]
+                    words["backward_labels"][row, columns] = text[start + 1 : start + number + 1]
                 place += number
         return {name: self._model_ids(name, numbers) for name, numbers in words.items()} | (
             {} if self.bidirectional else {"labels_are_targets": True}
@@ -196,7 +197,7 @@ class TrainingWindows(torch.utils.data.Dataset):
 
 
 def _tables(corpus: Corpus, tokenizer: ElmoTokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """What each word of the corpus is as input, (words, C) or (words,), and as line of the vocabulary."""
+    """Returns the input ids, (words, C) or (words,), and the line of the vocabulary of each word of the corpus."""
     words = corpus.words[len(MARKS) :]
     # Read through a file: rows of characters are large where the corpus has many different words.
     path = corpus.folder / f"inputs-{tokenizer.max_characters_per_token}-{tokenizer.word_truncation}.npy"
@@ -218,8 +219,8 @@ def _write_rows(path: Path, words: list[str], tokenizer: ElmoTokenizer):
         rows = np.lib.format.open_memmap(temporary, "w+", np.int16, shape)
         rows[: len(MARKS)] = tokenizer.word_table([])
         for start in range(0, len(words), SENTENCES_AT_ONCE):
-            some = words[start : start + SENTENCES_AT_ONCE]
-            rows[len(MARKS) + start :][: len(some)] = tokenizer.word_table(some)[len(MARKS) :]
+            block = words[start : start + SENTENCES_AT_ONCE]
+            rows[len(MARKS) + start :][: len(block)] = tokenizer.word_table(block)[len(MARKS) :]
         rows.flush()
 
     write_atomically(path, write)

@@ -1,4 +1,4 @@
-"""Which words the softmax predicts: counted, sorted by frequency, and held against a corpus."""
+"""Vocabularies of the softmax: built from counts, sorted by frequency, compared with a corpus."""
 
 import math
 import warnings
@@ -18,12 +18,12 @@ LEAST_AGREEMENT = 0.3
 def build_vocabulary(
     words: Iterable[str], counts: Iterable[int], min_count: int = 1, max_size: int | None = None
 ) -> list[str]:
-    """`<S> </S> <UNK>` and then words from the most frequent on; equal counts in the order of the alphabet.
+    """Returns `<S> </S> <UNK>` and words by falling frequency; words of equal counts are in alphabetical order.
 
     Args:
-        words, counts: each word and how often it occurs.
-        min_count: the least count of a word that is taken.
-        max_size: the most lines, the specials included.
+        words, counts: each word and its count.
+        min_count: minimum count of a word.
+        max_size: maximum number of lines, special words included.
 
     Example:
 
@@ -50,27 +50,28 @@ def build_vocabulary(
 
 
 def extend_vocabulary(vocabulary: Sequence[str], corpus: Corpus, min_count: int, max_size: int | None) -> list[str]:
-    """The vocabulary as it is, and behind it what the corpus has more, from the most frequent on."""
+    """Appends words of the corpus to the vocabulary, the most frequent first."""
     known = set(vocabulary)
     words, counts = corpus.words, corpus.counts.tolist()
     try:
-        found = build_vocabulary(words, counts, min_count)[len(SPECIALS) :]
+        corpus_words = build_vocabulary(words, counts, min_count)[len(SPECIALS) :]
     except ValueError:
-        found = []
-    return [*vocabulary, *(word for word in found if word not in known)][: max(max_size or 2**62, len(vocabulary))]
+        corpus_words = []
+    new_words = [word for word in corpus_words if word not in known]
+    return [*vocabulary, *new_words][: max(max_size or 2**62, len(vocabulary))]
 
 
 def line_counts(vocabulary: Sequence[str], corpus: Corpus) -> np.ndarray:
-    """How often each line of the vocabulary occurs in the corpus; `<UNK>` stands for all other words."""
+    """Counts each line of the vocabulary in the corpus; `<UNK>` stands for all other words."""
     lines = {word: line for line, word in enumerate(vocabulary)}
-    found = np.zeros(len(vocabulary), np.int64)
+    counts = np.zeros(len(vocabulary), np.int64)
     places = np.array([lines.get(word, lines[UNK]) for word in corpus.words], np.int64)
-    np.add.at(found, places[BEGIN:], corpus.counts[BEGIN:])
-    return found
+    np.add.at(counts, places[BEGIN:], corpus.counts[BEGIN:])
+    return counts
 
 
 def coverage(vocabulary: Sequence[str], corpus: Corpus) -> str:
-    """A sentence on how much of the corpus the vocabulary knows."""
+    """Describes in a sentence how much of the corpus the vocabulary covers."""
     counts = line_counts(vocabulary, corpus)
     known = corpus.num_words - int(counts[list(vocabulary).index(UNK)])
     return (
@@ -97,7 +98,7 @@ def held_out_coverage(sentences: Sequence[Sequence[str]], min_count: int) -> flo
 
 
 def agreement_with_counts(vocabulary: Sequence[str], corpus: Corpus) -> float:
-    """Rank correlation, from -1 to 1, of the lines with the corpus's counts, over the words that the corpus has.
+    """Computes the rank correlation, -1 to 1, of the lines with the counts of the words that the corpus has.
 
     Example:
 
@@ -123,7 +124,7 @@ def agreement_with_counts(vocabulary: Sequence[str], corpus: Corpus) -> float:
 
 
 def check_order(vocabulary: Sequence[str], corpus: Corpus):
-    """Warns where sampling, which takes early lines for frequent words, would go wrong."""
+    """Warns if the vocabulary is not sorted by frequency, as the sampled softmax assumes."""
     agreement = agreement_with_counts(vocabulary, corpus)
     if agreement < LEAST_AGREEMENT:
         warnings.warn(
@@ -135,7 +136,7 @@ def check_order(vocabulary: Sequence[str], corpus: Corpus):
 
 
 def unigram_perplexity(lines: Sequence[str] | Sequence[list[str]], tokenizer: ElmoTokenizer, corpus: Corpus) -> float:
-    """Perplexity of a text under the frequencies of the corpus alone: what a language model has to beat.
+    """Computes the perplexity of a text under the word frequencies of the corpus, the baseline of a language model.
 
     Lines are text, or lists of words. A sentence's words and one boundary count, as for a direction of the biLM.
 

@@ -1,4 +1,4 @@
-"""Files as they lie about: found by name or by pattern, unpacked, decoded, and their errors said in a sentence."""
+"""Text files by name or pattern: decompressed, decoded, with errors that name the file."""
 
 import bz2
 import glob
@@ -18,12 +18,12 @@ from tqdm import tqdm
 
 STANDARD_INPUT = "-"
 ERRORS = ("strict", "replace", "ignore")
-# More than any sentence: a file without line ends would otherwise be read into memory whole.
+# Longer than any sentence; without a limit, a file without line ends would be read into memory.
 LONGEST_LINE = 2**26
 
 
 def _open_zstandard(raw: BinaryIO) -> Any:
-    # Python's own from 3.14 on, and the same for those before. Others pass over a file that breaks off.
+    # That of Python 3.14, and its backport. Other packages do not notice a truncated file.
     for module in ("compression.zstd", "backports.zstd"):
         try:
             return importlib.import_module(module).ZstdFile(raw)
@@ -41,27 +41,27 @@ TEXT_FILES = f"Text, a sentence a line; names or patterns, also {PACKED}."
 
 
 def find_files(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
-    """Paths and patterns -> paths in the order given, those of a pattern sorted; each must exist."""
-    given = [files] if isinstance(files, (str, os.PathLike)) else files
-    found = []
-    for name in map(os.fspath, given):
-        # A file whose name has brackets in it is that file.
+    """Expands paths and patterns to paths, those of a pattern sorted; each must exist."""
+    names = [files] if isinstance(files, (str, os.PathLike)) else files
+    paths = []
+    for name in map(os.fspath, names):
+        # An existing file is not a pattern, even if its name has brackets.
         matches = [name] if name == STANDARD_INPUT or os.path.exists(name) else sorted(glob.glob(name, recursive=True))
         if not matches:
             kind = "No file matches the pattern" if glob.has_magic(name) else "There is no file"
-            raise ValueError(f"{kind} {name}; accepted are text files, also {PACKED}.")
-        found += [match for match in matches if match == name or not os.path.isdir(match)]
-    folders = [path for path in found if path != STANDARD_INPUT and os.path.isdir(path)]
+            raise ValueError(f"{kind} {name}. Expected text files, also {PACKED}.")
+        paths += [match for match in matches if match == name or not os.path.isdir(match)]
+    folders = [path for path in paths if path != STANDARD_INPUT and os.path.isdir(path)]
     if folders:
-        raise ValueError(f"{folders[0]} is a folder; accepted are files or a pattern, as {folders[0]}/*.")
-    return found
+        raise ValueError(f"{folders[0]} is a folder. Expected files or a pattern, e.g. {folders[0]}/*.")
+    return paths
 
 
 @contextmanager
 def opened(path: str | os.PathLike) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The bytes of a file, unpacked by what its name ends in, and the file that they come from.
+    """Opens a file for reading bytes, decompressed by its suffix; also yields the raw file.
 
-    What goes wrong while it is open, be it missing rights or a package that is broken, is said in a sentence.
+    Errors while it is open, e.g. missing rights or a damaged archive, name the file.
 
     Example:
 
@@ -106,7 +106,7 @@ def numbered_lines(
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
             if len(line) > LONGEST_LINE:
                 raise ValueError(
-                    f"{_shown(path)}, line {number} is longer than {LONGEST_LINE:,} bytes; accepted is text with line "
+                    f"{_shown(path)}, line {number} is longer than {LONGEST_LINE:,} bytes. Expected text with line "
                     "ends."
                 )
             yield number, _decode(line, errors, path, number).rstrip("\r\n")
@@ -123,10 +123,10 @@ def json_lines(path: str | os.PathLike, fields: Sequence[str]) -> Iterator[tuple
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: no JSON ({error}); accepted is an object a line.") from None
+            raise ValueError(f"{path}, line {number}: invalid JSON ({error}). Expected an object per line.") from None
         missing = [name for name in fields if not isinstance(record, dict) or name not in record]
         if missing:
-            raise ValueError(f"{path}, line {number}: {missing[0]!r} is missing; accepted are {', '.join(fields)}.")
+            raise ValueError(f"{path}, line {number}: {missing[0]!r} is missing. Expected {', '.join(fields)}.")
         yield number, record
 
 
@@ -136,7 +136,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def excerpt(text: str, longest: int = 200) -> str:
-    """The text, or its beginning with dots: a message must not be as long as what somebody has given.
+    """Shortens a text for a message.
 
     >>> excerpt("a" * 300, longest=5)
     'aaaaa ...'
@@ -146,13 +146,13 @@ def excerpt(text: str, longest: int = 200) -> str:
 
 def _decode(line: bytes, errors: str, path: str | os.PathLike, number: int) -> str:
     if number == 1:
-        line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that some editors begin a file with
+        line = line.removeprefix(b"\xef\xbb\xbf")  # byte order mark
     try:
         return line.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{_shown(path)}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start + 1}); "
-            "accepted is text in UTF-8, or errors='replace' (--errors replace) to go on."
+            f"{_shown(path)}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start + 1}). "
+            "Expected UTF-8. errors='replace' (--errors replace) reads it anyway."
         ) from None
 
 

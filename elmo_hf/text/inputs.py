@@ -164,7 +164,7 @@ class SentenceSource:
             return value.split() if self.tokenized else value.strip()
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return value
-        raise ValueError(f"{where} holds {value!r:.60}; accepted are a string or a list of words.")
+        raise ValueError(f"{where} holds {value!r:.60}. Expected a string or a list of words.")
 
 
 def check_is_list(value: Any, name: str, expected: str = "a list of sentences, [text]"):

@@ -34,8 +34,8 @@ def read_word_vectors(
 
     ```
     """
-    wanted = None if words is None else {*words, *(word.lower() for word in words)}
-    found: dict[str, np.ndarray] = {}
+    candidates = None if words is None else {*words, *(word.lower() for word in words)}
+    vectors: dict[str, np.ndarray] = {}
     size = None
     for number, line in numbered_lines(path):
         fields = line.rstrip(" ").split(" ")
@@ -45,18 +45,18 @@ def read_word_vectors(
         size = len(fields) - 1 if size is None else size
         word = " ".join(fields[:-size]) if size else ""
         if size < 1 or len(fields) <= size:
-            raise ValueError(f"{path}, line {number}: {len(fields) - 1} numbers; accepted is a word and {size}.")
-        if word in found or (wanted is not None and word not in wanted):
+            raise ValueError(f"{path}, line {number}: {len(fields) - 1} numbers. Expected a word and {size} numbers.")
+        if word in vectors or (candidates is not None and word not in candidates):
             continue
         try:
-            found[word] = np.array(fields[-size:], dtype=np.float32)
+            vectors[word] = np.array(fields[-size:], dtype=np.float32)
         except ValueError:
             raise ValueError(f"{path}, line {number}: not all of the last {size} fields are numbers.") from None
-        if len(found) == most:
+        if len(vectors) == most:
             break
-    if not found:
-        raise ValueError(f"{path} has no vector of any of the words; accepted is a word and its numbers on each line.")
-    return list(found), np.stack(list(found.values()))
+    if not vectors:
+        raise ValueError(f"{path} has no vector of any of the words. Expected a word and its numbers on each line.")
+    return list(vectors), np.stack(list(vectors.values()))
 
 
 __all__ = ["read_word_vectors"]

@@ -108,7 +108,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(start, uninterrupted, tmp_path
     before = newest_checkpoint(folder.with_name("run.run"))
     process = start(folder, "--resume", code=LIMITED + COMMAND)
     out, _ = process.communicate(timeout=300)
-    assert process.returncode == 1 and "could not be written whole" in out and "go on with --resume" in out
+    assert process.returncode == 1 and "could not be written completely" in out and "continue with --resume" in out
     assert "Traceback" not in out
     assert newest_checkpoint(folder.with_name("run.run")) == before
     finished(start(folder, "--resume"))
@@ -201,7 +201,7 @@ def test_another_run_is_refused(text, again):
     assert "Invalid use of --bf16" in refused(bf16=True)
     with kernels_disabled():
         assert "bf16 False, and this is True" in refused(bf16=True)
-    assert "vocabulary is another one" in refused(max_size=10)
+    assert "vocabulary differs from that of" in refused(max_size=10)
     (text / "other.txt").write_text("one more line of text")
     assert "text differs from the one" in refused(files=[str(text / "*.txt")])
     assert everything(folder) == before  # nothing is left behind

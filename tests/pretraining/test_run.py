@@ -189,7 +189,7 @@ def test_tuning_a_model_without_softmax(run, base, tmp_path):
     body.config.vocab_size = 0
     body.save_pretrained(tmp_path / "body")
     ElmoTokenizer("whitespace", max_characters_per_token=12).save_pretrained(tmp_path / "body")
-    with pytest.raises(ValueError, match="has no vocabulary to predict words of; accepted are --new-vocab"):
+    with pytest.raises(ValueError, match="has no vocabulary to predict words of. Expected --new-vocab"):
         run(DOMAIN, "refused", start=str(tmp_path / "body"))
     start = str(tmp_path / "body")
     frozen, _, _ = run(DOMAIN, "frozen", start=start, new_vocab=True, freeze_steps=5, stop_after="5")
@@ -220,7 +220,7 @@ def test_wrong_settings_are_explained(run, base, tmp_path):
         "Expected --from": {"new_vocab": True},
         "exclude each other": {"start": str(base), "new_vocab": True, "extend_vocab": True},
         "Expected --new-vocab": {"start": str(base), "vocabulary": "x"},
-        "is no size and no file; accepted are tiny, small": {"size": "huge"},
+        "Invalid size: huge. Expected tiny, small": {"size": "huge"},
         "takes 5,000. Expected a smaller --batch-size": {"batch_size": 1000},
         "Expected steps, e.g. 500": {"save_every": "often"},
         "<S>, </S>, <UNK> missing": {"vocabulary": str(tmp_path / "base.txt")},

@@ -25,8 +25,8 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 @pytest.mark.parametrize(
     "read, text, sentence",
     [
-        (read_srl, "{", "line 1: no JSON .*; accepted is an object a line"),
-        (read_srl, '{"words": []}', "line 1: 'frames' is missing; accepted are words, frames"),
+        (read_srl, "{", "line 1: invalid JSON .*. Expected an object per line"),
+        (read_srl, '{"words": []}', "line 1: 'frames' is missing. Expected words, frames"),
         (
             read_srl,
             '{"words": ["a"], "frames": [{"predicate": 0, "spans": [["A", 0, 1]]}]}',
@@ -58,7 +58,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
             "#begin document (d)\nd 0 0\n#end document",
             "line 2: 3 columns. Expected those of CoNLL",
         ),
-        (read_word_vectors, "a 1 2\nb 1", "line 2: 1 numbers; accepted is a word and 2"),
+        (read_word_vectors, "a 1 2\nb 1", "line 2: 1 numbers. Expected a word and 2"),
         (read_word_vectors, "a 1 2\nb 1 x", "line 2: not all of the last 2 fields are numbers"),
         (read_word_vectors, "", "has no vector of any of the words"),
     ],

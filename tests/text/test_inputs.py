@@ -65,7 +65,7 @@ def test_a_pipe(tmp_path):
 
 def test_text_that_is_not_utf8(folder):
     (folder / "bad.txt.gz").write_bytes(gzip.compress(b"good\n\nab\xe9c\ngood\n"))
-    with pytest.raises(ValueError, match=r"bad.txt.gz, line 3: not UTF-8 \(byte 0xe9 at 3\); accepted is"):
+    with pytest.raises(ValueError, match=r"bad.txt.gz, line 3: not UTF-8 \(byte 0xe9 at 3\)\. Expected UTF-8"):
         list(read_lines(folder / "bad.txt.gz"))
     assert list(read_lines(folder / "bad.txt.gz", errors="replace")) == ["good", "ab\ufffdc", "good"]
     assert list(read_lines(folder / "bad.txt.gz", errors="ignore")) == ["good", "abc", "good"]
@@ -86,7 +86,7 @@ def test_files_that_are_not_there(folder):
         list(read_lines([folder / "a.txt", folder / "nothing.txt"]))
     with pytest.raises(ValueError, match=r"No file matches the pattern .*\*.csv"):
         list(read_lines(folder / "*.csv"))
-    with pytest.raises(ValueError, match="is a folder; accepted are files or a pattern"):
+    with pytest.raises(ValueError, match="is a folder. Expected files or a pattern"):
         list(read_lines(folder))
 
 
@@ -120,5 +120,5 @@ def test_a_line_without_end_does_not_fill_the_memory(folder, monkeypatch):
     (folder / "bomb.gz").write_bytes(gzip.compress(b"short\n" + b"x" * 2000))
     lines = read_lines(folder / "bomb.gz")
     assert next(lines) == "short"
-    with pytest.raises(ValueError, match="bomb.gz, line 2 is longer than 1,000 bytes; accepted is text with"):
+    with pytest.raises(ValueError, match="bomb.gz, line 2 is longer than 1,000 bytes. Expected text with"):
         next(lines)
