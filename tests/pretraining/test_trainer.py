@@ -239,7 +239,7 @@ def test_weights_that_are_no_numbers_are_not_saved(make, tmp_path):
                 model.softmax.bias.data[2] = float("nan")
 
     trainer = make(callbacks=[Spoil(), PeriodicEvaluationAndSaving(None, Interval(steps=2))])
-    with pytest.raises(ValueError, match="softmax.bias holds values .*checkpoint-2 is the last good checkpoint"):
+    with pytest.raises(ValueError, match="softmax.bias contains NaN .*checkpoint-2 is the last good checkpoint"):
         trainer.train()
     assert [path.name for path in (tmp_path / "run").glob("checkpoint-*")] == ["checkpoint-2"]
 
