@@ -16,6 +16,7 @@ from typing import Any
 from .caches import cache_sentences, cache_words
 from .characters import character_features
 from .describe import describe_model
+from .distinct_rows import distinct_rows
 from .linear import linear
 from .lstm import lstm_layer
 from .native import set_check
@@ -28,6 +29,7 @@ from .word_cache import WordCache
 
 ALL_KERNELS: dict[str, Callable] = {
     "character_features": character_features,
+    "distinct_rows": distinct_rows,
     "linear": linear,
     "lstm_layer": lstm_layer,
     "softmax_nll": softmax_nll,

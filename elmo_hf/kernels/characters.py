@@ -111,7 +111,7 @@ def strongest_windows(windows: Windows, embedding: torch.Tensor, product: Callab
     pieces = []
     for chunk, groups in windows.chunks():
         values = product(embedding[windows.characters[chunk]].flatten(1))  # (windows, F)
-        pieces += [values[here].unflatten(0, (-1, count)).amax(1) for _, here, count in groups]
+        pieces += [values[span].unflatten(0, (-1, count)).amax(1) for _, span, count in groups]
     return torch.cat(pieces)
 
 
@@ -123,9 +123,9 @@ class _StrongestWindows(torch.autograd.Function):
         product, pieces, winners = training_product(weight), [], []
         for chunk, groups in windows.chunks():
             values = product(embedding[windows.characters[chunk]].flatten(1))
-            for _, here, count in groups:
-                largest, which = values[here].unflatten(0, (-1, count)).max(1)  # (words, F) both
-                first = torch.arange(here.start, here.stop, count, device=which.device)
+            for _, span, count in groups:
+                largest, which = values[span].unflatten(0, (-1, count)).max(1)  # (words, F) both
+                first = torch.arange(span.start, span.stop, count, device=which.device)
                 pieces.append(largest)
                 winners.append(which.add_(first[:, None]))
         ctx.windows = windows

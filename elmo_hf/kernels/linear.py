@@ -23,12 +23,15 @@ class PlainProduct:
         self.weight = weight
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """`x @ weight.T + bias`."""
         return F.linear(x, self.weight, bias)
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """`other + x @ weight.T`."""
         return torch.addmm(other, x, self.weight.t())
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        """`x @ weight.T`, clipped to `bound` on both sides."""
         y = F.linear(x, self.weight)
         return y if bound is None else y.clamp_(-bound, bound)
 
@@ -43,14 +46,17 @@ class OneDnnProduct:
         self.plain = PlainProduct(weight) if weight.numel() <= SMALL else None
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """`x @ weight.T + bias`."""
         return onednn.packed_linear(in_few_shapes(x), self.packed, bias)[: len(x)]
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """`other + x @ weight.T`."""
         if self.plain is not None and len(x) == 1:
             return self.plain.add_to(other, x)
         return onednn.packed_add(other, x, self.packed)
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        """`x @ weight.T`, clipped to `bound` on both sides."""
         if self.plain is not None and len(x) == 1:
             return self.plain.clipped(x, bound)
         if bound is None:
@@ -66,14 +72,17 @@ class Int8Product:
         self.scale, self.zeros = scale.float(), torch.zeros(len(scale), dtype=torch.long)
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """`x @ weight.T + bias`."""
         y, scale = self._product(x)
         return (y.mul_(scale) if bias is None else torch.addcmul(bias.float(), y, scale)).to(x.dtype)
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """`other + x @ weight.T`."""
         y, scale = self._product(x)
         return torch.addcmul(other.float(), y, scale).to(x.dtype)
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        """`x @ weight.T`, clipped to `bound` on both sides."""
         y = self(x)
         return y if bound is None else y.clamp_(-bound, bound)
 

@@ -31,20 +31,20 @@ def lstm_layer(
         return NotImplemented
     if not share_type_and_device([*states, *(part for part in parts if part.is_floating_point())]):
         return NotImplemented
-    clips, given = (cell_clip, projection_clip), list(zip(inputs, hs, cs, strict=True))
+    clips, packed = (cell_clip, projection_clip), list(zip(inputs, hs, cs, strict=True))
     quantized = is_quantized(weights[0][0])
     if needs_gradients([*states, *parts]):
         if quantized:
             return NotImplemented
-        results = train_layer(plain, given, weights, batch_sizes, clips)
+        results = train_layer(plain, packed, weights, batch_sizes, clips)
     elif native_lstm.serves(weights, inputs[0], batch_sizes[0]):
-        results = native_lstm.run_layer(given, weights, batch_sizes, clips)
+        results = native_lstm.run_layer(packed, weights, batch_sizes, clips)
     elif inputs[0].device.type == "cpu" and inputs[0].dtype in (torch.float32, torch.bfloat16):
         # Without gradients one direction after the other: each uses all threads in its products.
         steps = Steps.of(batch_sizes)
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             products = [LayerProducts.of(w, clips, batch_sizes[0]) for w in weights]
-            results = [through_time(p, steps, *one) for p, one in zip(products, given, strict=True)]
+            results = [through_time(p, steps, *of_direction) for p, of_direction in zip(products, packed, strict=True)]
     else:
         return NotImplemented
     return tuple(list(part) for part in zip(*results, strict=True))

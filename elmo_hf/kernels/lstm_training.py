@@ -36,10 +36,10 @@ class _Saved(NamedTuple):
 
 
 def train_layer(
-    plain: Callable, given: Sequence[Packed], weights: Sequence[Any], batch_sizes: list[int], clips: Clips
+    plain: Callable, inputs: Sequence[Packed], weights: Sequence[Any], batch_sizes: list[int], clips: Clips
 ) -> list[Packed]:
     """One layer of all directions, with gradients to inputs, states and weights."""
-    tensors = [tensor for one, of_direction in zip(given, weights, strict=True) for tensor in (*one, *of_direction)]
+    tensors = [tensor for states, matrices in zip(inputs, weights, strict=True) for tensor in (*states, *matrices)]
     results = _LayerThroughTime.apply(plain, batch_sizes, clips, *tensors)
     return [results[first : first + 3] for first in range(0, len(results), 3)]
 

@@ -66,13 +66,13 @@ class NativeWeights:
         return cls(gates[0], gate_bias(bias), gates[1], of_cell)
 
 
-def run_layer(given: Sequence[Packed], weights: Sequence[Any], batch_sizes: list[int], clips: Clips) -> list[Packed]:
+def run_layer(inputs: Sequence[Packed], weights: Sequence[Any], batch_sizes: list[int], clips: Clips) -> list[Packed]:
     """One layer of all directions, these in parallel where threads are allowed.
 
     Each thread first hashes its weights: where a byte has changed since they were arranged, they are arranged anew.
     """
     native, results = library(), []
-    tasks = [_Task(native, one, w, batch_sizes, clips) for one, w in zip(given, weights, strict=True)]
+    tasks = [_Task(native, packed, w, batch_sizes, clips) for packed, w in zip(inputs, weights, strict=True)]
     run_in_parallel([task.run_if_unchanged for task in tasks])
     for task in tasks:
         if not task.done:
@@ -84,8 +84,8 @@ def run_layer(given: Sequence[Packed], weights: Sequence[Any], batch_sizes: list
 class _Task:
     """One direction of a layer: its inputs, its outputs, and its weights as they were arranged before."""
 
-    def __init__(self, native: Library, given: Packed, weights: Any, batch_sizes: list[int], clips: Clips):
-        x, h, c = given
+    def __init__(self, native: Library, packed: Packed, weights: Any, batch_sizes: list[int], clips: Clips):
+        x, h, c = packed
         self.native, self.clips = native, clips
         self.sources = [part for part in weights if part is not None]
         self.weights = weights
@@ -144,6 +144,7 @@ class NativeCell:
         return None if native is None or c.shape[1] % native.lanes else cls(native)
 
     def forward(self, gates: torch.Tensor, c: torch.Tensor, bound: float | None) -> torch.Tensor:
+        """One step, as `cell_`."""
         if not (gates.is_contiguous() and c.is_contiguous()):
             return cell_(gates, c, bound)
         m = torch.empty_like(c)
@@ -161,6 +162,7 @@ class NativeCell:
         d_c: torch.Tensor,
         bound: float | None,
     ):
+        """One step backwards, as `cell_backward_`."""
         tensors = gates, before, after, d_m, d_c, d_gates, m
         if not all(tensor.is_contiguous() for tensor in tensors):
             return cell_backward_(d_gates, m, gates, before, after, d_m, d_c, bound)
@@ -189,8 +191,8 @@ def largest_difference(library: Library) -> float:
             task = _Task(library, (x, h, c), weights, batch_sizes, both)
             task.arranged = NativeWeights.of(weights, library.lanes)
             task.run()
-        for one, other in zip((task.y, task.h, task.c), expected, strict=True):
-            largest = max(largest, float((one - other).abs().nan_to_num(torch.inf).max()))
+        for actual, reference in zip((task.y, task.h, task.c), expected, strict=True):
+            largest = max(largest, float((actual - reference).abs().nan_to_num(torch.inf).max()))
     return max(largest, _largest_difference_of_cells(library))
 
 

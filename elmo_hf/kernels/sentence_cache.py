@@ -91,12 +91,12 @@ class SentenceCache:
         missing = [key for key, value in layers.items() if value is None]
         if missing:
             rows = torch.tensor([keys.index(key) for key in missing], device=mask.device)
-            some = mask[rows]
+            missing_mask = mask[rows]
             # What is cached serves later calls with or without autocast.
             with torch.autocast(mask.device.type, enabled=False):
-                packed, packing, _ = model.run_layers(input_ids[rows], None, some, None)
-            flat = torch.stack([packing.unpack(layer)[some] for layer in packed])  # (L + 1, N, hidden_size)
-            computed = dict(zip(missing, flat.split(some.sum(1).tolist(), 1), strict=True))
+                packed, packing, _ = model.run_layers(input_ids[rows], None, missing_mask, None)
+            flat = torch.stack([packing.unpack(layer)[missing_mask] for layer in packed])  # (L + 1, N, hidden_size)
+            computed = dict(zip(missing, flat.split(missing_mask.sum(1).tolist(), 1), strict=True))
             self._insert(computed)
             layers |= computed
         flat = torch.cat([layers[key] for key in keys], 1)

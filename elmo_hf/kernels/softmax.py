@@ -54,10 +54,10 @@ class _Nll(torch.autograd.Function):
         size = _rows_at_once(rows, len(weight))
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            some = rows[part]
-            logits = _logits(some, weight, bias)  # (n, K)
+            chunk = rows[part]
+            logits = _logits(chunk, weight, bias)  # (n, K)
             if own is None:
-                at_target = (torch.arange(len(some), device=rows.device), targets[part])
+                at_target = (torch.arange(len(chunk), device=rows.device), targets[part])
                 truth, largest = logits[at_target], logits.amax(-1)
             else:
                 hits = (targets[part] >= 0).nonzero().squeeze(1)
@@ -74,7 +74,7 @@ class _Nll(torch.autograd.Function):
                     shares[at_target] -= sums
                 elif needed[3]:
                     gradients[3][part] = of_truth / sums - 1
-                _add_gradients(gradients, part, some, weight, shares, sums.reciprocal_())
+                _add_gradients(gradients, part, chunk, weight, shares, sums.reciprocal_())
         if gradients[1] is not None:
             gradients[1] = gradients[1].contiguous()
         ctx.plain, ctx.gradients = plain, gradients

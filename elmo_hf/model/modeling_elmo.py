@@ -8,7 +8,6 @@ Shapes: B texts of up to T tokens, N tokens without padding, U distinct words, C
 features, P the projection size, H the cell size, L layers, D directions.
 """
 
-import functools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -189,25 +188,10 @@ def _pack_all_positions(mask: Tensor) -> Packing:
 
 
 def distinct_rows(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """ids (N, C) -> the distinct rows (U, C), and the number of each row among them (N,).
-
-    Rows are compared by a 64-bit hash, because sorting rows of 50 numbers is slow; the result is verified.
-    """
+    """ids (N, C) -> the distinct rows (U, C), and the number of each row among them (N,)."""
     if torch.compiler.is_exporting() or not len(ids):
         return ids, torch.arange(len(ids), device=ids.device)
-    # Padding counts 0, so that the width of the rows does not matter; the sum wraps around.
-    hashes = ((ids.long() - PADDING_CHARACTER) * _hash_factors(ids.shape[1]).to(ids.device)).sum(1)
-    values, inverse = hashes.unique(return_inverse=True)
-    first = torch.empty(len(values), dtype=torch.int64, device=ids.device)
-    first[inverse] = torch.arange(len(ids), device=ids.device)
-    rows = ids[first]
-    return (rows, inverse) if torch.equal(rows[inverse], ids) else ids.unique(dim=0, return_inverse=True)
-
-
-@functools.cache
-def _hash_factors(width: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randint(-(2**62), 2**62, (width,), generator=generator, dtype=torch.int64) * 2 + 1
+    return ids.unique(dim=0, return_inverse=True)
 
 
 def trim_characters(rows: Tensor, filter_width: int, full_width: int) -> Tensor:
@@ -303,7 +287,7 @@ class ElmoCharacterEncoder(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (..., C) -> (..., P), each distinct word encoded once."""
-        words, numbers = distinct_rows(ids.flatten(0, -2))
+        words, numbers = run_kernel(distinct_rows, ids.flatten(0, -2))
         vectors = self.encode(words) if self.word_cache is None else self.word_cache(self, words)
         return vectors.index_select(0, numbers).unflatten(0, ids.shape[:-1])
 
@@ -583,6 +567,7 @@ class ElmoScalarMix(nn.Module):
         return ((x - mean) / torch.sqrt(variance + 1e-12)).to(layer.dtype)
 
     def extra_repr(self) -> str:
+        """The arguments, for `repr`."""
         return f"num_layers={self.num_layers}, mode={self.mode!r}, layer_norm={self.layer_norm!r}, l2={self.l2}"
 
 
@@ -664,7 +649,7 @@ def check_labels(labels: Tensor, num_labels: int, mask: Tensor | None = None) ->
 def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor):
     """Raises unless the states are those of this model for a batch of this size."""
     try:
-        found = [(tuple(part.shape), part.dtype, part.device) for h, c in past_states for part in (h, c)]
+        actual = [(tuple(part.shape), part.dtype, part.device) for h, c in past_states for part in (h, c)]
     except (TypeError, ValueError, AttributeError):
         raise TypeError(
             f"Invalid type of `past_states`: {type(past_states).__name__}. Expected `past_states` of an earlier "
@@ -673,15 +658,15 @@ def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor)
     sizes = [config.projection_size, config.cell_size] * config.num_hidden_layers
     expected = [((batch, config.num_directions, size), like.dtype, like.device) for size in sizes]
     autocast = torch.is_autocast_enabled(like.device.type)
-    for number, (state, wanted) in enumerate(zip(found, expected, strict=False)):
-        if state[0] != wanted[0] or state[2] != wanted[2] or (state[1] != wanted[1] and not autocast):
+    for number, (state, required) in enumerate(zip(actual, expected, strict=False)):
+        if state[0] != required[0] or state[2] != required[2] or (state[1] != required[1] and not autocast):
             raise ValueError(
                 f"Invalid `past_states` of layer {number // 2 + 1}: {state[0]} in {state[1]} on {state[2]}. Expected "
-                f"{wanted[0]} in {wanted[1]} on {wanted[2]}, with a row for each text of the batch; "
+                f"{required[0]} in {required[1]} on {required[2]}, with a row for each text of the batch; "
                 "resize_states(states, n) fits them to another number of texts."
             )
-    if len(found) != len(expected):
-        raise ValueError(f"Invalid `past_states`: {len(found) // 2} layers. Expected {config.num_hidden_layers}.")
+    if len(actual) != len(expected):
+        raise ValueError(f"Invalid `past_states`: {len(actual) // 2} layers. Expected {config.num_hidden_layers}.")
 
 
 def _cache_function(name: str) -> Callable:
@@ -803,6 +788,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """Called with transformers' report after weights were loaded; nothing here."""
 
     def post_init(self):
+        """Quantizes and freezes what the config says."""
         super().post_init()
         if self.config.int8_weights:
             self._quantize_weights()
@@ -834,6 +820,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
+        """As in PyTorch; frozen parts stay in evaluation mode."""
         super().train(mode)
         parts = self.base_model.bilm_parts()
         for part in self._frozen_parts():
@@ -889,6 +876,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         return {name: mix.layer_weights() for name, mix in self.named_modules() if isinstance(mix, ElmoScalarMix)}
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any):
+        """Raises: there is no table of tokens."""
         raise ValueError(
             "An ELMo has no token embeddings to resize: it builds vectors from the characters of any word (or, with "
             "word_input, from the fixed vocabulary that it was trained with)."
@@ -971,9 +959,11 @@ class ElmoModel(ElmoPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
+        """The token encoder."""
         return self.token_encoder
 
     def set_input_embeddings(self, value: nn.Module):
+        """Replaces the token encoder."""
         self.token_encoder = value
 
     def bilm_parts(self) -> dict[str, list[nn.Module]]:

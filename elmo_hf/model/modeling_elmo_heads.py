@@ -423,6 +423,7 @@ class ElmoForTokenClassification(ElmoTaskModel):
     saved_pipelines = _pipeline("token-classification", "ElmoTokenClassificationPipeline", "TokenClassification")
 
     def logits_and_loss(self, sentences: list[HeadInput], labels: Any, items: Any) -> tuple[Tensor, Tensor | None]:
+        """The logits of the head, and with labels the loss."""
         logits, loss = self.classifier.logits(sentences[0]), None  # (B, T, num_labels)
         if labels is not None:
             _check_shape("labels", labels, logits.shape[:2])
@@ -442,6 +443,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     saved_pipelines = _pipeline("text-classification", "ElmoTextClassificationPipeline", "SequenceClassification")
 
     def logits_and_loss(self, sentences: list[HeadInput], labels: Any, items: Any) -> tuple[Tensor, Tensor | None]:
+        """The logits of the head, and with labels the loss."""
         logits = self.classifier.logits(*sentences)  # (B, num_labels)
         if labels is None:
             return logits, None
@@ -561,6 +563,7 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
     """
 
     def preprocess(self, sentence: Any, offset_mapping: Any = None, **params: Any) -> Iterator[dict[str, Any]]:
+        """As in transformers; long texts become several chunks."""
         # transformers writes into this dictionary, which lives as long as the pipeline.
         params["tokenizer_params"] = dict(params.get("tokenizer_params", {}))
         return super().preprocess(sentence, offset_mapping, **params)
@@ -568,6 +571,7 @@ class ElmoTokenClassificationPipeline(ElmoPipeline, TokenClassificationPipeline)
     def postprocess(
         self, all_outputs: Any, aggregation_strategy: Any = AggregationStrategy.NONE, ignore_labels: Any = None
     ) -> list[dict[str, Any]]:
+        """Joins the chunks of a text and groups the labels of its words."""
         words: dict[Any, tuple[int, dict[str, Any]]] = {}  # by their place in the text, with their context
         for outputs in all_outputs:
             scores, word_ids = outputs["logits"][0].float().softmax(-1).numpy(), outputs["word_ids"]

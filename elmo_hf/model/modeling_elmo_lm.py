@@ -149,9 +149,8 @@ class ElmoSoftmax(ElmoLinear):
         for number, (rows, target, drawn, (_, draws)) in enumerate(zip(x, targets, words, samples, strict=True)):
             of_targets, of_samples = places[number], places[len(x) + number]
             rows = rows.to(weight.dtype)
-            biases = [
-                bias[some] - log_expected_counts(lines[some], vocabulary, draws) for some in (of_targets, of_samples)
-            ]
+            corrected = bias - log_expected_counts(lines, vocabulary, draws)
+            biases = [corrected[subset] for subset in (of_targets, of_samples)]
             own = (rows * weight[of_targets]).sum(-1).float() + biases[0]
             # A sample that is the target itself does not count a second time.
             hits = torch.searchsorted(drawn, target).clamp_(max=len(drawn) - 1)
@@ -215,6 +214,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Module:
+        """The softmax."""
         return self.softmax
 
     def _apply_freezing(self):
@@ -340,8 +340,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 "compute a loss."
             )
         chosen = [target != -100 for target in targets]
-        rows = [top[some] for top, some in zip(tops, chosen, strict=True)]  # (N, P) of each direction
-        words = [target[some] for target, some in zip(targets, chosen, strict=True)]  # (N,)
+        rows = [top[subset] for top, subset in zip(tops, chosen, strict=True)]  # (N, P) of each direction
+        words = [target[subset] for target, subset in zip(targets, chosen, strict=True)]  # (N,)
         sums = self.softmax(rows, words, self.config.num_sampled if self.training else None)
         means = [total / max(len(target), 1) for total, target in zip(sums, words, strict=True)]
         output.forward_loss, output.backward_loss = means if len(means) == 2 else (means[0], None)

@@ -288,7 +288,7 @@ class ElmoTokenizer(TokenizersBackend):
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
-        # transformers would extract a vocabulary from tokenizer.json; __init__ reads that file itself.
+        """The arguments as they are: `__init__` itself reads tokenizer.json, of which transformers wants a vocabulary."""
         return kwargs
 
     # The words of the language model
@@ -599,8 +599,8 @@ def _text_columns(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple
     if text_pair is None:
         return [list(text)], True
     if isinstance(text_pair, str) or len(text) != len(text_pair):
-        found = f"{type(text_pair).__name__} of length {len(text_pair)}"
-        raise ValueError(f"Invalid `text_pair`: {found}. Expected a list of {len(text)}, one for each text.")
+        description = f"{type(text_pair).__name__} of length {len(text_pair)}"
+        raise ValueError(f"Invalid `text_pair`: {description}. Expected a list of {len(text)}, one for each text.")
     return [list(text), list(text_pair)], True
 
 

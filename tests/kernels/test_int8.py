@@ -94,8 +94,8 @@ def test_saved_as_plain_tensors_and_loaded_again(batch, tmp_path):
     assert "bilm.forward_layers.0.weight_input" not in names
     for loaded in (ElmoModel.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path, dtype=torch.float32)):
         assert loaded.config.int8_weights
-        for one, other in zip(layers(loaded.eval(), batch), expected, strict=True):
-            assert torch.allclose(one, other, atol=1e-6)
+        for first, other in zip(layers(loaded.eval(), batch), expected, strict=True):
+            assert torch.allclose(first, other, atol=1e-6)
 
 
 def test_quantized_weights_are_dropped_for_the_old_ones_and_frozen(batch):
@@ -114,12 +114,12 @@ def test_quantized_weights_are_dropped_for_the_old_ones_and_frozen(batch):
 def test_plain_functions_read_the_same_weights(batch):
     model = new_model()
     model.quantize()
-    found = layers(model, batch)
+    actual = layers(model, batch)
     with kernels_disabled():
         expected = layers(model, batch)
-    for one, other in zip(found, expected, strict=True):
+    for first, other in zip(actual, expected, strict=True):
         mask = other.abs().sum(-1) > 0
-        assert torch.cosine_similarity(one[mask], other[mask], dim=-1).mean() > 0.999
+        assert torch.cosine_similarity(first[mask], other[mask], dim=-1).mean() > 0.999
 
 
 def test_plain_functions_compute_what_the_floats_compute(batch):
@@ -128,16 +128,16 @@ def test_plain_functions_compute_what_the_floats_compute(batch):
     model.quantize()
     encoder, plain = model.token_encoder, floats.token_encoder
     pairs = [(encoder.projection, plain.projection, "weight")]
-    for one, other in zip(encoder.highways, plain.highways, strict=True):
-        pairs += [(one.carry, other.carry, "weight"), (one.transform, other.transform, "weight")]
-    for one, other in zip(model.bilm.directions, floats.bilm.directions, strict=True):
-        for weights, of_floats in zip(one, other, strict=True):
+    for first, other in zip(encoder.highways, plain.highways, strict=True):
+        pairs += [(first.carry, other.carry, "weight"), (first.transform, other.transform, "weight")]
+    for first, other in zip(model.bilm.directions, floats.bilm.directions, strict=True):
+        for weights, of_floats in zip(first, other, strict=True):
             pairs += [(weights, of_floats, f"weight_{name}") for name in ("input", "recurrent", "projection")]
     with torch.no_grad(), kernels_disabled():
         for module, other, name in pairs:
             getattr(other, name).copy_(dequantize(stored_weight(module, name)))
-        for one, other in zip(layers(model, batch), layers(floats, batch), strict=True):
-            assert torch.allclose(one, other, atol=1e-6)
+        for first, other in zip(layers(model, batch), layers(floats, batch), strict=True):
+            assert torch.allclose(first, other, atol=1e-6)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 100])
@@ -148,8 +148,8 @@ def test_products_in_parts(rows, monkeypatch):
     monkeypatch.setattr(modeling_elmo, "WEIGHTS_AT_ONCE", rows * 6)
     expected = torch.nn.functional.linear(x, dequantize(weight), bias)
     assert torch.allclose(linear(x, weight, bias), expected, atol=1e-3)
-    found = run_kernel(linear, x, weight, bias)
-    cosine = torch.cosine_similarity(found.flatten(), expected.flatten(), 0)
+    actual = run_kernel(linear, x, weight, bias)
+    cosine = torch.cosine_similarity(actual.flatten(), expected.flatten(), 0)
     assert cosine > (0.999 if onednn.supports_int8("cpu") else 1 - 1e-6)
 
 
@@ -194,7 +194,7 @@ def test_the_softmax_goes_into_eight_bits_too(tmp_path):
     model, tokenizer = new_language_model()
     before = perplexity(model, tokenizer, LINES).perplexity
     floats, halves = (
-        size_of_save(one, tmp_path / name) for name, one in (("f", model), ("h", copy.deepcopy(model).half()))
+        size_of_save(first, tmp_path / name) for name, first in (("f", model), ("h", copy.deepcopy(model).half()))
     )
     model.quantize()
     assert size_of_save(model, tmp_path / "i") < 0.7 * halves < 0.4 * floats
@@ -211,18 +211,18 @@ def test_a_language_model_in_eight_bits_is_what_its_floats_are(monkeypatch):
     scorers = ElmoScorer(model, tokenizer), ElmoScorer(floats, tokenizer)
     for context in (kernels_disabled, contextlib.nullcontext):
         with context():
-            for one, other in zip(*(scorer.score(LINES) for scorer in scorers), strict=True):
-                assert np.allclose(one.forward, other.forward, atol=1e-5)
-                assert np.allclose(one.backward, other.backward, atol=1e-5)
-    found, expected = (scorer.substitutes(LINES[2], 3, k=5) for scorer in scorers)
-    assert [one.word for one in found] == [one.word for one in expected]
+            for first, other in zip(*(scorer.score(LINES) for scorer in scorers), strict=True):
+                assert np.allclose(first.forward, other.forward, atol=1e-5)
+                assert np.allclose(first.backward, other.backward, atol=1e-5)
+    actual, expected = (scorer.substitutes(LINES[2], 3, k=5) for scorer in scorers)
+    assert [first.word for first in actual] == [first.word for first in expected]
     batch = tokenizer(LINES, padding=True, return_tensors="pt", return_lm_labels=True)
     for training in (False, True):
         losses = []
-        for one in (model, floats):
+        for first in (model, floats):
             torch.manual_seed(1)
             with torch.no_grad():
-                losses.append(one.train(training)(**batch, return_logits=True))
+                losses.append(first.train(training)(**batch, return_logits=True))
         assert losses[0].loss.item() == pytest.approx(losses[1].loss.item(), rel=1e-5)
         assert torch.allclose(losses[0].forward_logits, losses[1].forward_logits, atol=1e-5)
 
@@ -244,12 +244,12 @@ def test_a_language_model_in_eight_bits_is_saved_and_loaded_with_and_without_the
     expected = float(model(**batch).loss)
     assert float(ElmoForPreTraining.from_pretrained(tmp_path)(**batch).loss) == pytest.approx(expected, rel=1e-6)
     torch.save(batch, tmp_path / "ids.pt")
-    found = run_python(LOADED, {"HF_HOME": str(tmp_path / "home")}, folder=str(tmp_path)).split()
-    assert found[:2] == ["transformers_modules", "torch.int8"]
+    actual = run_python(LOADED, {"HF_HOME": str(tmp_path / "home")}, folder=str(tmp_path)).split()
+    assert actual[:2] == ["transformers_modules", "torch.int8"]
     # Without the package there are no kernels, and the plain functions round in another order.
     with kernels_disabled():
         plain = float(model(**batch).loss)
-    assert float(found[2]) == pytest.approx(plain, rel=1e-6) and plain == pytest.approx(expected, rel=1e-5)
+    assert float(actual[2]) == pytest.approx(plain, rel=1e-6) and plain == pytest.approx(expected, rel=1e-5)
 
 
 def test_what_eight_bits_cannot_do_is_refused(tmp_path):

@@ -75,9 +75,9 @@ def padded_batch(golden, sentences):
     return {"input_ids": nn.utils.rnn.pad_sequence(rows, batch_first=True)}
 
 
-def assert_near(found, expected, tolerance):
+def assert_near(actual, expected, tolerance):
     # A state is no bounded number where nothing clips it.
-    assert (found - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
+    assert (actual - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -106,13 +106,13 @@ def test_golden_vectors_and_states(name, way, gradients, tmp_path):
             expected_states = golden.expected_states("stateful", number)
         for row, (_, words) in enumerate(sentences):
             layers = torch.stack([layer[row].detach() for layer in output.hidden_states])
-            wanted = torch.as_tensor(expected[row])
-            wanted = wanted[:, 1:-1] if exact else wanted
-            assert_near(layers[:, 1 : len(words) + 1], wanted, golden.tolerance)
+            required = torch.as_tensor(expected[row])
+            required = required[:, 1:-1] if exact else required
+            assert_near(layers[:, 1 : len(words) + 1], required, golden.tolerance)
             for direction, of_direction in enumerate(expected_states[row]):
                 for layer, parts in enumerate(of_direction):
-                    for found, part in zip(states[layer], parts, strict=True):
-                        assert_near(found[row, direction], torch.as_tensor(part), golden.tolerance)
+                    for actual, part in zip(states[layer], parts, strict=True):
+                        assert_near(actual[row, direction], torch.as_tensor(part), golden.tolerance)
 
 
 # The table
@@ -158,9 +158,9 @@ def lstm_inputs(dtype):
     leaves = [leaf * (0.5 if leaf.shape[0] in (4 * cell, projection) else 1.0) for leaf in leaves]
 
     def call(run, *leaves):
-        one, other = (dict(zip(names, part, strict=True)) for part in (leaves[:7], leaves[7:]))
-        inputs, hs, cs = ([one[name], other[name]] for name in ("x", "h", "c"))
-        weights = [tuple(part[name] for name in names[3:]) for part in (one, other)]
+        first, other = (dict(zip(names, part, strict=True)) for part in (leaves[:7], leaves[7:]))
+        inputs, hs, cs = ([first[name], other[name]] for name in ("x", "h", "c"))
+        weights = [tuple(part[name] for name in names[3:]) for part in (first, other)]
         outputs, hs, cs = run(lstm_layer, inputs, hs, cs, weights, sizes, 0.7, 0.4, None)
         return [*outputs, *hs, *cs]
 
@@ -232,15 +232,15 @@ def weighted(outputs, seed=0):
 def second_gradients(run, leaves, call):
     """First gradients, and those of their weighted sum."""
     first = torch.autograd.grad(weighted(call(run, *leaves)), leaves, create_graph=True)
-    return [one.detach() for one in first], torch.autograd.grad(weighted(first, 1), leaves, allow_unused=True)
+    return [left.detach() for left in first], torch.autograd.grad(weighted(first, 1), leaves, allow_unused=True)
 
 
-def assert_all_close(found, expected, tolerance):
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
+def assert_all_close(actual, expected, tolerance):
+    for first, other in zip(actual, expected, strict=True):
+        assert (first is None) == (other is None)
+        if first is not None:
             scale = max(1.0, other.abs().max().item())
-            torch.testing.assert_close(one.double(), other.double(), atol=tolerance * scale, rtol=0)
+            torch.testing.assert_close(first.double(), other.double(), atol=tolerance * scale, rtol=0)
 
 
 @functions
@@ -252,9 +252,9 @@ def test_values_and_gradients_against_autograd_in_float64(function, way):
     exact = [leaf.detach().double().requires_grad_() for leaf in exact]
     expected = call(by_plain_function, *exact)
     expected_gradients = torch.autograd.grad(weighted(expected), exact)
-    found = call(by_kernel, *leaves)
-    assert_all_close([x.detach() for x in found], [x.detach() for x in expected], 1e-5)
-    assert_all_close(torch.autograd.grad(weighted(found), leaves), expected_gradients, 2e-5)
+    actual = call(by_kernel, *leaves)
+    assert_all_close([x.detach() for x in actual], [x.detach() for x in expected], 1e-5)
+    assert_all_close(torch.autograd.grad(weighted(actual), leaves), expected_gradients, 2e-5)
     with torch.no_grad():
         assert_all_close(call(run_kernel, *leaves), [x.detach() for x in expected], 1e-5)
 
@@ -263,10 +263,10 @@ def test_values_and_gradients_against_autograd_in_float64(function, way):
 def test_gradients_in_float64(function):
     """Where the kernel declines, the plain function runs; the softmax computes in float32."""
     leaves, call = make(function, torch.float64)
-    expected, found = (call(run, *leaves) for run in (by_plain_function, run_kernel))
+    expected, actual = (call(run, *leaves) for run in (by_plain_function, run_kernel))
     tolerance = 1e-5 if "softmax" in function else 1e-11
-    assert_all_close([x.detach() for x in found], [x.detach() for x in expected], tolerance)
-    gradients = [torch.autograd.grad(weighted(one), leaves) for one in (found, expected)]
+    assert_all_close([x.detach() for x in actual], [x.detach() for x in expected], tolerance)
+    gradients = [torch.autograd.grad(weighted(first), leaves) for first in (actual, expected)]
     assert_all_close(*gradients, tolerance)
 
 
@@ -285,26 +285,26 @@ def test_gradients_of_some_inputs_only(function):
     for number in range(len(leaves)):
         for leaf in leaves:
             leaf.requires_grad_(leaf is leaves[number])
-        found, expected = (
+        actual, expected = (
             torch.autograd.grad(weighted(call(run, *leaves)), leaves[number]) for run in (by_kernel, by_plain_function)
         )
-        assert_all_close(found, expected, 2e-5)
+        assert_all_close(actual, expected, 2e-5)
 
 
 @functions
 def test_gradients_of_gradients_are_those_of_the_plain_function(function):
     leaves, call = make(function)
-    expected, found = (second_gradients(run, leaves, call) for run in (by_plain_function, by_kernel))
-    assert_all_close(found[0], expected[0], 2e-5)
-    assert_all_close(found[1], expected[1], 1e-4)
-    assert any(one is not None and one.abs().max() > 1e-2 for one in found[1])
+    expected, actual = (second_gradients(run, leaves, call) for run in (by_plain_function, by_kernel))
+    assert_all_close(actual[0], expected[0], 2e-5)
+    assert_all_close(actual[1], expected[1], 1e-4)
+    assert any(first is not None and first.abs().max() > 1e-2 for first in actual[1])
 
 
 @pytest.mark.parametrize("function", ["lstm_layer", "linear", "character_features"])
 def test_gradients_of_gradients_against_differences_in_float64(function):
     """Differences of first gradients along one direction; for the softmax, see test_softmax."""
     leaves, call = make(function, torch.float64)
-    _, found = second_gradients(run_kernel, leaves, call)
+    _, actual = second_gradients(run_kernel, leaves, call)
 
     def sum_of_gradients(step, number):
         generator = torch.Generator().manual_seed(2)
@@ -314,17 +314,17 @@ def test_gradients_of_gradients_against_differences_in_float64(function):
         first = torch.autograd.grad(weighted(call(run_kernel, *moved)), moved)
         return weighted(first, 1)
 
-    for number, one in enumerate(found):
+    for number, left in enumerate(actual):
         difference = (sum_of_gradients(1e-6, number) - sum_of_gradients(-1e-6, number)) / 2e-6
         generator = torch.Generator().manual_seed(2)
         way = torch.randn(leaves[number].shape, generator=generator, dtype=torch.float64)
-        derivative = 0.0 if one is None else (one * way).sum().item()
+        derivative = 0.0 if left is None else (left * way).sum().item()
         assert float(difference) == pytest.approx(derivative, rel=1e-5, abs=1e-6)
 
 
 def test_gradients_of_gradients_of_a_model(batch, way):
     """As of a penalty on the gradient of token vectors."""
-    found = []
+    actual = []
     for kernels in (True, False):
         torch.manual_seed(0)
         model = ElmoForPreTraining(ElmoConfig(**SIZES, vocab_size=9, dropout=0.0)).train()
@@ -333,9 +333,9 @@ def test_gradients_of_gradients_of_a_model(batch, way):
             loss = model(**batch, labels=labels).loss
             parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
             first = torch.autograd.grad(loss, parameters, create_graph=True)
-            penalty = sum(one.square().sum() for one in first)
-            found.append([penalty.detach(), *torch.autograd.grad(penalty, parameters, allow_unused=True)])
-    assert_all_close(*found, 1e-4)
+            penalty = sum(left.square().sum() for left in first)
+            actual.append([penalty.detach(), *torch.autograd.grad(penalty, parameters, allow_unused=True)])
+    assert_all_close(*actual, 1e-4)
 
 
 # Shapes, types, padding
@@ -354,10 +354,10 @@ def test_a_vector_does_not_depend_on_its_batch_mates(batch, way):
 def test_mix_of_a_batch_that_is_mostly_padding(mix, batch, way):
     model, lengths = new_model(mix=mix), [len(text.split()) + 2 for text in TEXTS]
     longer = ElmoTokenizer()([*TEXTS, "word " * 60], padding=True, return_tensors="pt")
-    few, many = vectors(model, batch), vectors(model, longer)
+    few, several = vectors(model, batch), vectors(model, longer)
     for row, length in enumerate(lengths):
-        assert torch.allclose(few[row, :length], many[row, :length], atol=1e-6)
-        assert not many[row, length:].any()
+        assert torch.allclose(few[row, :length], several[row, :length], atol=1e-6)
+        assert not several[row, length:].any()
     assert model.train()(**longer).last_hidden_state.square().sum().requires_grad
 
 
@@ -376,13 +376,13 @@ def test_other_types_and_back(dtype, batch, way):
 def test_bfloat16_trains(batch):
     """Gradients near those in float32."""
     model = new_model()
-    found = []
+    actual = []
     for dtype in (torch.float32, torch.bfloat16):
         model.to(dtype).zero_grad()
         model(**batch).last_hidden_state.float().square().sum().backward()
-        found.append({name: p.grad.float() for name, p in model.named_parameters()})
+        actual.append({name: p.grad.float() for name, p in model.named_parameters()})
     for name in ("bilm.forward_layers.0.weight_input", "bilm.backward_layers.1.weight_projection"):
-        assert torch.cosine_similarity(*(one[name].flatten() for one in found), 0) > 0.99
+        assert torch.cosine_similarity(*(first[name].flatten() for first in actual), 0) > 0.99
 
 
 def test_autocast_changes_nothing_in_the_bilm(batch):
@@ -414,17 +414,17 @@ def test_a_compiler_leaves_the_recurrence_out(batch):
     model = new_model()
     compiled = torch.compile(model, backend=backend)
     for length in (12, 9, 5):
-        some = {name: value[:, :length] for name, value in batch.items()}
-        assert torch.allclose(vectors(compiled, some), vectors(model, some), atol=1e-6)
+        subset = {name: value[:, :length] for name, value in batch.items()}
+        assert torch.allclose(vectors(compiled, subset), vectors(model, subset), atol=1e-6)
     assert sum(sizes) < 100  # an unrolled loop over time has hundreds for each length
 
 
 # Nothing of it shows outside
 
 
-def same(one, other):
+def same(first, other):
     # Products may differ in the last bit with where in memory their numbers lie.
-    return torch.allclose(one, other, atol=1e-6)
+    return torch.allclose(first, other, atol=1e-6)
 
 
 def test_copies_pickles_and_saved_models(batch, tmp_path, way):
@@ -486,8 +486,8 @@ def test_eight_threads_on_one_model(two_threads, batch):
     def work():
         try:
             for _ in range(5):
-                for given, wanted in zip(batches, expected, strict=True):
-                    assert torch.allclose(vectors(model, given), wanted, atol=1e-5)
+                for arguments, required in zip(batches, expected, strict=True):
+                    assert torch.allclose(vectors(model, arguments), required, atol=1e-5)
         except BaseException as error:
             errors.append(error)
 
@@ -556,9 +556,9 @@ def trained(model, batch, number, autocast=False):
     torch.set_num_threads(number)
     model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found = model(**batch).last_hidden_state
-        found.pow(2).sum().backward()
-    return [found.detach(), *(parameter.grad.clone() for parameter in model.parameters() if parameter.requires_grad)]
+        actual = model(**batch).last_hidden_state
+        actual.pow(2).sum().backward()
+    return [actual.detach(), *(parameter.grad.clone() for parameter in model.parameters() if parameter.requires_grad)]
 
 
 @pytest.mark.parametrize("autocast", [False, True])
@@ -568,7 +568,7 @@ def test_a_thread_for_each_direction_trains_alike(two_threads, batch, monkeypatc
     words = {"inputs_embeds": model.encode_tokens(**batch)[0].detach(), "attention_mask": batch["attention_mask"]}
     model.token_encoder.requires_grad_(False)
     real = threads.run_in_parallel
-    monkeypatch.setattr(threads, "run_in_parallel", lambda given: calls.append(len(given)) or real(given))
+    monkeypatch.setattr(threads, "run_in_parallel", lambda arguments: calls.append(len(arguments)) or real(arguments))
     with kernels_disabled():
         expected = trained(model, words, 2)
     in_turn = trained(model, words, 1)
@@ -576,9 +576,9 @@ def test_a_thread_for_each_direction_trains_alike(two_threads, batch, monkeypatc
     side_by_side = [trained(model, words, 2, autocast) for _ in range(3)]
     assert calls == [2] * 4 * 3  # two layers, forwards and backwards, three times
     assert torch.get_num_threads() == 2
-    for one, plain, other, *again in zip(expected, in_turn, *side_by_side, strict=True):
-        assert torch.allclose(plain, one, rtol=1e-4, atol=1e-5)
-        assert torch.allclose(other, one, rtol=1e-4, atol=1e-5)
+    for first, plain, other, *again in zip(expected, in_turn, *side_by_side, strict=True):
+        assert torch.allclose(plain, first, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(other, first, rtol=1e-4, atol=1e-5)
         assert all(torch.equal(other, each) for each in again)
 
 
@@ -601,7 +601,7 @@ def test_clips(clips, batch, way):
         for parameter in model.bilm.parameters():
             parameter.mul_(3)
     assert torch.allclose(vectors(model, batch), plain_vectors(model, batch), atol=1e-5)
-    found = trained(model, batch, torch.get_num_threads())
+    actual = trained(model, batch, torch.get_num_threads())
     with kernels_disabled():
         expected = trained(model, batch, torch.get_num_threads())
-    assert_all_close(found, expected, 1e-4)
+    assert_all_close(actual, expected, 1e-4)

@@ -55,12 +55,12 @@ def outputs(model, batch, states=None):
 
 def assert_equal_to_plain_functions(model, batch):
     with kernels_disabled():
-        wanted, wanted_states = outputs(model, batch)
+        expected, wanted_states = outputs(model, batch)
         wanted_second, _ = outputs(model, batch, wanted_states)
     first, states = outputs(model, batch)
     second, _ = outputs(model, batch, states)
-    for one, other in zip([*first, *second], [*wanted, *wanted_second], strict=True):
-        assert torch.allclose(one, other, atol=5e-6)
+    for left, other in zip([*first, *second], [*expected, *wanted_second], strict=True):
+        assert torch.allclose(left, other, atol=5e-6)
 
 
 @functools.cache
@@ -115,7 +115,7 @@ def test_a_cell_that_does_not_fit_the_vectors_is_computed_in_python(tmp_path, ba
 def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch, narrow_or_crowded):
     compiled_library, seen = loader.Library(built(tmp_path), "test"), []
     real = compiled_library.layer
-    compiled_library.layer = lambda *given: seen.append(given[8]) or real(*given)
+    compiled_library.layer = lambda *arguments: seen.append(arguments[8]) or real(*arguments)
     use_library(lambda: compiled_library)
     model = new_model()
     outputs(model, batch)
@@ -149,13 +149,13 @@ def test_changed_weights_numbers_that_are_none_and_inference_mode(tmp_path, batc
     with torch.no_grad():
         model.bilm.forward_layers[0].bias[5] = torch.nan
     with kernels_disabled():
-        wanted = outputs(model, batch)[0]
-    found = outputs(model, batch)[0]
-    for one, other in zip(found, wanted, strict=True):
-        assert torch.equal(one.isnan(), other.isnan())
+        expected = outputs(model, batch)[0]
+    actual = outputs(model, batch)[0]
+    for first, other in zip(actual, expected, strict=True):
+        assert torch.equal(first.isnan(), other.isnan())
 
 
-def nothing(*given):
+def nothing(*arguments):
     """Whatever was in memory is the result."""
 
 
@@ -184,40 +184,40 @@ def test_the_cell_of_training(flags, bound, tmp_path):
     gates, state, d_m, d_after = (torch.randn(rows, n) * 3 for n in (4 * size, size, size, size))
     gates[0], gates[1] = gates[0] * 20, gates[1] * 1e-6
 
-    exact = [one.double().requires_grad_() for one in (gates, state)]
+    exact = [first.double().requires_grad_() for first in (gates, state)]
     i, j, f, o = exact[0].chunk(4, 1)
     after = f.sigmoid() * exact[1] + i.sigmoid() * j.tanh()
     after = after if bound is None else after.clamp(-bound, bound)
     m = o.sigmoid() * after.tanh()
     d_gates, d_state = torch.autograd.grad([m, after], exact, [d_m.double(), d_after.double()])
 
-    kept, before, c = gates.clone(), state * -2, state * -2
-    found = cell.forward(kept, c, bound)
+    saved, before, c = gates.clone(), state * -2, state * -2
+    actual = cell.forward(saved, c, bound)
     found_d_gates, again, d_c = torch.empty_like(gates), torch.empty_like(state), d_after.clone()
-    cell.backward(found_d_gates, again, kept, before, c, d_m, d_c, bound)
-    for one, wanted in ((found, m), (again, m), (c * -0.5, after), (found_d_gates, d_gates), (d_c, d_state)):
-        assert torch.allclose(one.double(), wanted, atol=3e-6)
+    cell.backward(found_d_gates, again, saved, before, c, d_m, d_c, bound)
+    for first, expected in ((actual, m), (again, m), (c * -0.5, after), (found_d_gates, d_gates), (d_c, d_state)):
+        assert torch.allclose(first.double(), expected, atol=3e-6)
     assert bound is None or (after.abs() == bound).any()
 
     turned = gates.t().contiguous().t()  # not as the library reads it
-    assert torch.allclose(cell.forward(turned, state * -2, bound), found, atol=1e-6)
+    assert torch.allclose(cell.forward(turned, state * -2, bound), actual, atol=1e-6)
 
 
 @needs_compiler
 def test_training_steps_are_those_of_the_loop_in_python(tmp_path, batch):
     gradients = []
-    for found in (loader.Library(built(tmp_path), "test"), None):
+    for actual in (loader.Library(built(tmp_path), "test"), None):
         used = []
-        if found is not None:
-            real = found.cell_backward
-            found.cell_backward = lambda *given, real=real, used=used: used.append(given) or real(*given)
-        use_library(lambda found=found: found)
+        if actual is not None:
+            real = actual.cell_backward
+            actual.cell_backward = lambda *arguments, real=real, used=used: used.append(arguments) or real(*arguments)
+        use_library(lambda actual=actual: actual)
         model = new_model(cell_clip=0.3, projection_clip=0.2).train()
         model(**batch).last_hidden_state.pow(2).sum().backward()
-        assert (len(used) > 2) == (found is not None)
+        assert (len(used) > 2) == (actual is not None)
         gradients.append([parameter.grad for parameter in model.bilm.parameters()])
-    for one, other in zip(*gradients, strict=True):
-        assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+    for first, other in zip(*gradients, strict=True):
+        assert torch.allclose(first, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_a_damaged_library_is_named_once(damage, wheel, batch):
         warnings.simplefilter("always")
         outputs(model, batch)
         assert_equal_to_plain_functions(model, batch)
-    messages = [str(one.message) for one in caught if one.category is RuntimeWarning]
+    messages = [str(first.message) for first in caught if first.category is RuntimeWarning]
     assert len(messages) == 1 and messages[0].startswith("The native loop is not used: ")
     assert str(wheel) in messages[0] and ". Vectors stay the same" in messages[0]
     assert "without the native library" in describe(model)

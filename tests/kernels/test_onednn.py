@@ -45,15 +45,15 @@ def vectors_and_gradients(model, batch):
     with torch.no_grad():
         plain = model(**batch).last_hidden_state
     trained = model(**batch).last_hidden_state
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [plain, trained.detach(), *torch.autograd.grad(trained.square().sum(), wanted)]
+    expected = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [plain, trained.detach(), *torch.autograd.grad(trained.square().sum(), expected)]
 
 
 def assert_as_plain_functions(batch):
     with kernels_disabled():
-        wanted = vectors_and_gradients(new_model(), batch)
-    for one, other in zip(vectors_and_gradients(new_model(), batch), wanted, strict=True):
-        assert torch.allclose(one, other, atol=1e-4 * max(1.0, float(other.abs().max())))
+        expected = vectors_and_gradients(new_model(), batch)
+    for first, other in zip(vectors_and_gradients(new_model(), batch), expected, strict=True):
+        assert torch.allclose(first, other, atol=1e-4 * max(1.0, float(other.abs().max())))
 
 
 def needs(dtype):
@@ -81,9 +81,9 @@ def test_products(dtype, rows, out, size):
     )
     tolerance = {"atol": 1e-4, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.3, "rtol": 0.02}
     expected, packed = F.linear(x, weight), onednn.pack_weight(weight)
-    for given in (weight, packed):
-        torch.testing.assert_close(onednn.packed_linear(x, given, bias), F.linear(x, weight, bias), **tolerance)
-        torch.testing.assert_close(onednn.packed_linear(x, given, None), expected, **tolerance)
+    for arguments in (weight, packed):
+        torch.testing.assert_close(onednn.packed_linear(x, arguments, bias), F.linear(x, weight, bias), **tolerance)
+        torch.testing.assert_close(onednn.packed_linear(x, arguments, None), expected, **tolerance)
     turned = weight.t().contiguous().t()
     torch.testing.assert_close(onednn.packed_linear(x, turned, bias), F.linear(x, weight, bias), **tolerance)
     before = other.clone()
@@ -120,17 +120,17 @@ def test_products_in_eight_bits(rows):
     values, scale = torch.randint(-127, 128, (24, 32), dtype=torch.int8), torch.rand(24) / 100
     x, zeros = torch.randint(0, 256, (rows, 32), dtype=torch.uint8), torch.zeros(24, dtype=torch.long)
     expected = ((x.long() - 128) @ values.long().t()).float() * scale
-    found = onednn.int8_linear(x, onednn.pack_int8(values), scale, zeros)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
+    actual = onednn.int8_linear(x, onednn.pack_int8(values), scale, zeros)
+    torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-5)
     floats, bias, other = torch.randn(rows, 32), torch.randn(24), torch.randn(rows, 24)
     product, plain = Int8Product(values, scale), F.linear(floats, values.float() * scale[:, None])
-    for one, wanted in (
+    for first, required in (
         (product(floats), plain),
         (product(floats, bias), plain + bias),
         (product.add_to(other, floats), other + plain),
         (product.clipped(floats, 0.5), plain.clamp(-0.5, 0.5)),
     ):
-        torch.testing.assert_close(one, wanted, atol=0.1, rtol=0)
+        torch.testing.assert_close(first, required, atol=0.1, rtol=0)
 
 
 def test_derivatives():
@@ -181,9 +181,9 @@ def test_without_the_operators_in_eight_bits(name, asked_anew, monkeypatch, batc
     model.quantize()
     assert "as floats" in describe(model)
     with torch.no_grad():
-        found = model(**batch).last_hidden_state
+        actual = model(**batch).last_hidden_state
         with kernels_disabled():
-            assert torch.allclose(found, model(**batch).last_hidden_state, atol=1e-5)
+            assert torch.allclose(actual, model(**batch).last_hidden_state, atol=1e-5)
 
 
 def test_without_a_way_to_ask_for_eight_bits(asked_anew, monkeypatch):

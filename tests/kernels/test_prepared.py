@@ -126,10 +126,10 @@ def test_an_embedder_hashes_once_per_call_and_is_never_stale(model, hashed, prom
         before = embedder.encode(TEXTS * 8, batch_size=2)
         hashed.clear()
         embedder.encode(TEXTS * 8, batch_size=2)
-        many = len(hashed)
+        several = len(hashed)
         hashed.clear()
         embedder.encode(TEXTS, batch_size=2)
-        assert many == len(hashed)
+        assert several == len(hashed)
     model.bilm.forward_layers[0].weight_recurrent.data.mul_(0.5)
     after = embedder.encode(TEXTS)
     assert abs(before[0] - after[0]).max() > 1e-4

@@ -49,13 +49,13 @@ def test_batches_of_every_shape_get_what_the_bilm_gives(kernels, reads):
     holes["attention_mask"][1, 2] = 0
     batches = [batch_of(SENTENCES), batch_of(SENTENCES[3:] + SENTENCES[:1], "left"), batch_of(["two"]), holes]
     for batch in batches:
-        found = model(**batch, output_hidden_states=True)
+        actual = model(**batch, output_hidden_states=True)
         reads.clear()
         again = model(**batch, output_hidden_states=True)
         assert not reads
         expected = plain(**batch, output_hidden_states=True)
-        assert len(found.hidden_states) == len(expected.hidden_states) == 3
-        for output in (found, again):
+        assert len(actual.hidden_states) == len(expected.hidden_states) == 3
+        for output in (actual, again):
             for name in ("last_hidden_state", "hidden_states"):
                 torch.testing.assert_close(output[name], expected[name], atol=1e-6, rtol=0)
     assert len(cache) == 5  # four sentences, and one with a hole
@@ -103,9 +103,9 @@ def test_a_full_cache_keeps_what_it_has_and_stays_right(reads):
     model(**batch_of(["two"]))
     reads.clear()
     batch = batch_of(SENTENCES)
-    found = model(**batch).last_hidden_state
+    actual = model(**batch).last_hidden_state
     assert reads == [3] and len(cache) == 1
-    torch.testing.assert_close(found, plain(**batch).last_hidden_state, atol=1e-6, rtol=0)
+    torch.testing.assert_close(actual, plain(**batch).last_hidden_state, atol=1e-6, rtol=0)
     cache.clear()
     assert len(cache) == 0
 
@@ -235,6 +235,6 @@ def test_what_was_read_under_autocast_serves_without_it(kernels):
     model.cache_sentences(SentenceCache())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(**batch)
-    found, expected = (one(**batch, output_hidden_states=True) for one in (model, plain))
-    assert found.last_hidden_state.dtype == torch.float32
-    torch.testing.assert_close(found.hidden_states, expected.hidden_states, atol=1e-6, rtol=0)
+    actual, expected = (first(**batch, output_hidden_states=True) for first in (model, plain))
+    assert actual.last_hidden_state.dtype == torch.float32
+    torch.testing.assert_close(actual.hidden_states, expected.hidden_states, atol=1e-6, rtol=0)

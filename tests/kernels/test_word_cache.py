@@ -71,14 +71,14 @@ def fresh_vectors(model, text):
 
 def test_each_word_is_computed_once(computed):
     model = new_model()
-    found = [vectors(model, text) for text in TEXTS * 2]
+    actual = [vectors(model, text) for text in TEXTS * 2]
     assert computed == [5, 2, 2]  # one two three <S> </S>; five six; seven ten
     model.cache_words(0)
     assert model.token_encoder.word_cache is None
     expected = [vectors(model, text) for text in TEXTS * 2]
     assert len(computed) == 3 + 8
-    for one, other in zip(found, expected, strict=True):
-        assert (one - other).abs().max() < 5e-6
+    for first, other in zip(actual, expected, strict=True):
+        assert (first - other).abs().max() < 5e-6
     assert new_model(megabytes=None).token_encoder.word_cache is None  # off unless asked for
 
 
@@ -145,10 +145,10 @@ def test_a_change_is_noticed(computed, change, mode):
     with torch.no_grad():
         CHANGES[change](model)
     with mode():
-        found = model(**batch_of("one two")).last_hidden_state
+        actual = model(**batch_of("one two")).last_hidden_state
     assert len(computed) == 2
-    assert torch.allclose(found, fresh_vectors(model, "one two"), atol=1e-5)
-    assert not torch.allclose(found.float(), before, atol=1e-3) or change == "another type"
+    assert torch.allclose(actual, fresh_vectors(model, "one two"), atol=1e-5)
+    assert not torch.allclose(actual.float(), before, atol=1e-3) or change == "another type"
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -227,8 +227,8 @@ def test_words_cached_in_inference_mode_are_added_to_outside_of_it():
     model = new_model()
     with torch.inference_mode():
         vectors(model, "a few words")
-    found = vectors(model, "a few other words")
-    torch.testing.assert_close(found, fresh_vectors(model, "a few other words"))
+    actual = vectors(model, "a few other words")
+    torch.testing.assert_close(actual, fresh_vectors(model, "a few other words"))
 
 
 def test_copies_and_pickles_cache_for_themselves(computed):
@@ -247,9 +247,9 @@ def test_copies_and_pickles_cache_for_themselves(computed):
 def test_autocast_changes_nothing(computed):
     model = new_model()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = vectors(model, "one two")
-    assert torch.equal(found, vectors(model, "one two")) and len(computed) == 1
-    torch.testing.assert_close(found, fresh_vectors(model, "one two"), atol=1e-5, rtol=0)
+        actual = vectors(model, "one two")
+    assert torch.equal(actual, vectors(model, "one two")) and len(computed) == 1
+    torch.testing.assert_close(actual, fresh_vectors(model, "one two"), atol=1e-5, rtol=0)
 
 
 def test_the_embedder_caches_unless_its_model_does(computed):

@@ -85,10 +85,10 @@ def test_layers_and_states(dtype, bound, config, seed, lengths):
     for _ in range(2):  # from zeros, then from the states that this came to
         layers, states = ours(sentences, starts)
         expected, expected_states = reference(sentences, starts)
-        for one, other in zip(layers, expected, strict=True):
-            assert np.abs(one - other).max() <= bound * max(1, np.abs(other).max())
-        for one, other in zip(_leaves(states), _leaves(expected_states), strict=True):
-            assert np.abs(one - other).max() <= bound * max(1, np.abs(other).max())
+        for first, other in zip(layers, expected, strict=True):
+            assert np.abs(first - other).max() <= bound * max(1, np.abs(other).max())
+        for first, other in zip(_leaves(states), _leaves(expected_states), strict=True):
+            assert np.abs(first - other).max() <= bound * max(1, np.abs(other).max())
         starts = expected_states
 
 

@@ -1,6 +1,7 @@
 """Distinct words on as few characters as they have, against every token by itself on the full width."""
 
 import contextlib
+import sys
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from elmo_hf import ElmoConfig, ElmoTokenizer
 from elmo_hf.kernels import kernels_disabled
 from elmo_hf.model import modeling_elmo
-from elmo_hf.model.modeling_elmo import ElmoCharacterEncoder, distinct_rows
+from elmo_hf.model.modeling_elmo import ElmoCharacterEncoder, distinct_rows, run_kernel
 
 VARIANTS = st.fixed_dictionaries(
     {
@@ -35,7 +36,7 @@ def on_full_width(encoder, ids):
     """ids (N, C) -> (N, P), with all characters of every token."""
     missing = encoder.config.max_characters_per_token - ids.shape[1]
     x = encoder.embedding(F.pad(ids, (0, missing), value=261)).transpose(1, 2)  # id 0 has no gradient
-    x = torch.cat([F.conv1d(x, one.weight, one.bias).amax(-1) for one in encoder.convolutions], -1)
+    x = torch.cat([F.conv1d(x, first.weight, first.bias).amax(-1) for first in encoder.convolutions], -1)
     x = {"relu": torch.relu, "tanh": torch.tanh}[encoder.activation](x)
     for highway in encoder.highways:
         carry, transform = (F.linear(x, part.weight, part.bias) for part in (highway.carry, highway.transform))
@@ -66,8 +67,8 @@ def assert_same(encoder, ids, tolerance=1e-9):
         with torch.no_grad():
             assert torch.allclose(way(encoder, ids), expected, atol=1e-10)
         assert torch.allclose(vectors, expected, atol=1e-10)
-        for one, other in zip(gradients, expected_gradients, strict=True):
-            assert torch.allclose(one, other, rtol=1e-9, atol=tolerance)
+        for first, other in zip(gradients, expected_gradients, strict=True):
+            assert torch.allclose(first, other, rtol=1e-9, atol=tolerance)
 
 
 @settings(max_examples=40, deadline=None)
@@ -117,15 +118,15 @@ def test_no_tokens_at_all():
         assert way(made, torch.zeros(0, 50, dtype=torch.long)).shape == (0, 4)
 
 
-def test_distinct_rows():
-    rows = torch.tensor([[259, 98, 260, 261], [259, 98, 260, 261], [0, 0, 0, 0], [261, 261, 261, 261]])
-    words, numbers = distinct_rows(rows)
-    assert len(words) == 3 and torch.equal(words[numbers], rows)
-    assert numbers[0] == numbers[1] and len(set(numbers.tolist())) == 3
-
-
-def test_rows_of_equal_hashes_stay_apart(monkeypatch):
-    monkeypatch.setattr(modeling_elmo, "_hash_factors", lambda width: torch.zeros(width, dtype=torch.int64))
-    rows = torch.randint(0, 3, (40, 4))
-    words, numbers = distinct_rows(rows)
-    assert torch.equal(words[numbers], rows) and len(words) == len(rows.unique(dim=0))
+@pytest.mark.parametrize("hashes", ["hashes", "equal hashes"])
+def test_distinct_rows(monkeypatch, hashes):
+    """The kernel compares rows by a hash; rows of equal hashes stay apart."""
+    if hashes == "equal hashes":
+        zeros = lambda width: torch.zeros(width, dtype=torch.int64)  # noqa: E731
+        monkeypatch.setattr(sys.modules["elmo_hf.kernels.distinct_rows"], "_hash_factors", zeros)
+    for rows in (
+        torch.tensor([[259, 98, 260, 261], [259, 98, 260, 261], [0, 0, 0, 0], [261, 261, 261, 261]]),
+        torch.randint(0, 3, (40, 4)),
+    ):
+        for words, numbers in (distinct_rows(rows), run_kernel(distinct_rows, rows)):
+            assert torch.equal(words[numbers], rows) and len(words) == len(rows.unique(dim=0))

@@ -71,10 +71,10 @@ def test_gradients_are_those_of_the_model(name):
     replicas = replicate(model, [0, 1])
     assert not list(replicas[0].parameters())
     sum(replica(**part).loss for replica, part in zip(replicas, parts, strict=True)).backward()
-    found = {key: p.grad for key, p in model.named_parameters() if p.grad is not None}
-    assert found.keys() == expected.keys() and len(found) > 1
+    actual = {key: p.grad for key, p in model.named_parameters() if p.grad is not None}
+    assert actual.keys() == expected.keys() and len(actual) > 1
     for key, gradient in expected.items():
-        torch.testing.assert_close(found[key], gradient, atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(actual[key], gradient, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("cache", ["no cache", "words", "sentences"])

@@ -77,8 +77,8 @@ def test_every_row_of_the_table_is_there():
     for head in HEADS:
         assert head_class(head.owner, head.name).__name__ == head.class_name
         assert getattr(elmo_hf, head.owner).task_class == head.owner
-    for found in (LinearTokens, LinearSentences, LinearSpans, *(head_class(head.owner, head.name) for head in HEADS)):
-        assert found.__doc__ and found.Settings.__doc__, found
+    for actual in (LinearTokens, LinearSentences, LinearSpans, *(head_class(head.owner, head.name) for head in HEADS)):
+        assert actual.__doc__ and actual.Settings.__doc__, actual
 
 
 def test_weights_are_readable_by_whoever_may_read_the_config(tmp_path):

@@ -57,10 +57,10 @@ def window(config, seed):
     def labels():
         return torch.randint(0, WORDS, (ROWS, LENGTH), generator=generator)
 
-    one = {"input_ids": ids(), "labels": labels()}
+    first = {"input_ids": ids(), "labels": labels()}
     if config.bidirectional:
-        return one | {"backward_input_ids": ids(), "backward_labels": labels()}
-    return one | {"labels_are_targets": True}
+        return first | {"backward_input_ids": ids(), "backward_labels": labels()}
+    return first | {"labels_are_targets": True}
 
 
 def plain_states(config):
@@ -69,9 +69,9 @@ def plain_states(config):
 
 
 def gradients(model):
-    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    actual = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    return {name: grad.to_dense() if grad.is_sparse else grad for name, grad in found.items()}
+    return {name: grad.to_dense() if grad.is_sparse else grad for name, grad in actual.items()}
 
 
 @pytest.fixture(params=["kernels", "plain functions"])
@@ -182,9 +182,9 @@ def test_num_items_in_batch_divides_the_sums():
 def test_the_mix_does_not_train_also_after_loading(tmp_path):
     model = small().float()
     model.save_pretrained(tmp_path)
-    for one in (model, ElmoForPreTraining.from_pretrained(tmp_path)):
-        assert not any(p.requires_grad for p in one.elmo.scalar_mix.parameters())
-        assert all(p.requires_grad for name, p in one.named_parameters() if "scalar_mix" not in name)
+    for first in (model, ElmoForPreTraining.from_pretrained(tmp_path)):
+        assert not any(p.requires_grad for p in first.elmo.scalar_mix.parameters())
+        assert all(p.requires_grad for name, p in first.named_parameters() if "scalar_mix" not in name)
     body = ElmoModel.from_pretrained(tmp_path)
     assert all(p.requires_grad for p in body.parameters())
     torch.testing.assert_close(body.state_dict(), model.elmo.state_dict())
@@ -260,12 +260,12 @@ def test_labels_are_words_or_none(wrong, sampled):
 def test_labels_of_narrow_types_are_the_same_words(dtype, sampled):
     model = small(num_sampled=sampled, vocab_size=200)  # line 156 is what -100 is in eight bits without a sign
     batch = window(model.config, 1)
-    given = {"input_ids": batch["input_ids"], "attention_mask": torch.ones_like(batch["labels"])}
-    given["attention_mask"][1, 2:] = 0
+    arguments = {"input_ids": batch["input_ids"], "attention_mask": torch.ones_like(batch["labels"])}
+    arguments["attention_mask"][1, 2:] = 0
     torch.manual_seed(0)
-    expected = model(**given, labels=batch["labels"]).loss
+    expected = model(**arguments, labels=batch["labels"]).loss
     torch.manual_seed(0)
-    assert torch.equal(model(**given, labels=batch["labels"].to(dtype)).loss, expected)
+    assert torch.equal(model(**arguments, labels=batch["labels"].to(dtype)).loss, expected)
 
 
 @pytest.mark.parametrize("num_sampled", [None, 4])
@@ -311,5 +311,5 @@ def test_padding_is_never_a_place_to_predict_from(side):
     pairs = torch.tensor([5.0, 2.0, 1.0])  # predictions of each direction
     together = model(**tokenizer(texts, padding=True, return_tensors="pt", return_lm_labels=True))
     for name in ("forward_loss", "backward_loss"):
-        expected = (torch.stack([getattr(one, name) for one in alone]) * pairs).sum() / pairs.sum()
+        expected = (torch.stack([getattr(first, name) for first in alone]) * pairs).sum() / pairs.sum()
         torch.testing.assert_close(getattr(together, name), expected)

@@ -55,9 +55,9 @@ def way(request, tmp_path):
 def test_a_config_of_another_size(way):
     folder, load = way
     edit(folder, projection_size=6)
-    with pytest.raises(ValueError) as found:
+    with pytest.raises(ValueError) as error:
         load(folder)
-    said = str(found.value)
+    said = str(error.value)
     assert said.startswith(f"The weights in {folder / 'model.safetensors'} do not fit config.json: ")
     assert re.search(
         r"[.]weight(_input)? has the shape \[\d+, (8|16)\], but the model expects \[\d+, (6|12)\] \(and \d+ more\)",
@@ -68,9 +68,9 @@ def test_a_config_of_another_size(way):
 def test_weights_that_are_not_there(way):
     folder, load = way
     path = rewrite(folder, lambda weights: weights.pop(min(name for name in weights if "bilm." in name)))
-    with pytest.raises(ValueError, match=r"bilm.backward_layers.0.bias is missing\. Expected both files") as found:
+    with pytest.raises(ValueError, match=r"bilm.backward_layers.0.bias is missing\. Expected both files") as error:
         load(folder)
-    assert str(path) in str(found.value)
+    assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize("model_class", [ElmoModel, ElmoForTokenClassification])
@@ -78,9 +78,9 @@ def test_a_report_stands_for_the_error(tmp_path, model_class):
     """Who asks for it learns from the report what is missing, as in transformers, and the model is built."""
     name = "bilm.backward_layers.0.bias"
     path = rewrite(saved(tmp_path, ElmoModel), lambda weights: weights.pop(name))
-    with pytest.raises(ValueError, match="output_loading_info=True") as found:
+    with pytest.raises(ValueError, match="output_loading_info=True") as error:
         model_class.from_pretrained(tmp_path)
-    assert str(path) in str(found.value)
+    assert str(path) in str(error.value)
     model, report = model_class.from_pretrained(tmp_path, output_loading_info=True)
     assert isinstance(model, model_class)
     assert any(key.endswith(name) for key in report["missing_keys"])
@@ -90,9 +90,9 @@ def test_a_file_that_breaks_off(way):
     folder, load = way
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(OSError, match="are damaged and cannot be read") as found:
+    with pytest.raises(OSError, match="are damaged and cannot be read") as error:
         load(folder)
-    assert str(path) in str(found.value)
+    assert str(path) in str(error.value)
 
 
 def test_quantized_weights_that_are_not_there(tmp_path):

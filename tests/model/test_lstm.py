@@ -85,18 +85,18 @@ def run(model, way, inputs, mask, gradients=False):
         return out, []
     generator = torch.Generator().manual_seed(0)
     loss = sum((t * torch.randn(t.shape, generator=generator, dtype=t.dtype)).sum() for t in out)
-    wanted = leaves + list(model.parameters())
-    loss = loss + sum(0 * t.sum() for t in wanted)  # a batch without tokens has a graph too
-    return out, list(torch.autograd.grad(loss, wanted))
+    expected = leaves + list(model.parameters())
+    loss = loss + sum(0 * t.sum() for t in expected)  # a batch without tokens has a graph too
+    return out, list(torch.autograd.grad(loss, expected))
 
 
 def assert_close(actual, expected, tolerance, relative=False):
     assert len(actual) == len(expected)
-    for one, other in zip(actual, expected, strict=True):
-        assert one.shape == other.shape and one.dtype == other.dtype
+    for first, other in zip(actual, expected, strict=True):
+        assert first.shape == other.shape and first.dtype == other.dtype
         if other.numel():
             scale = max(other.abs().max().item(), 1e-3) if relative else 1.0
-            assert (one - other).abs().max().item() <= tolerance * scale
+            assert (first - other).abs().max().item() <= tolerance * scale
 
 
 @settings(max_examples=20, deadline=None)
@@ -136,10 +136,10 @@ def test_bfloat16_stays_near_float32(kind, kernels):
     x, _, flat = random_inputs(model, 6, 30, torch.float32)
     expected, _ = run(model, run_bilm, (x, None, flat), mask)
     half = [tensor.bfloat16() for tensor in flat]
-    found, _ = run(model.bfloat16(), run_packed, (x.bfloat16(), None, half), mask)
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == torch.bfloat16
-        cosine = torch.cosine_similarity(one.float()[other != 0], other[other != 0], 0)
+    actual, _ = run(model.bfloat16(), run_packed, (x.bfloat16(), None, half), mask)
+    for first, other in zip(actual, expected, strict=True):
+        assert first.dtype == torch.bfloat16
+        cosine = torch.cosine_similarity(first.float()[other != 0], other[other != 0], 0)
         assert cosine > 0.999
 
 
@@ -148,16 +148,16 @@ def test_gradients_when_only_some_parts_train():
     model, mask = bilm(), random_mask(4, 9, "gaps")
     model.forward_layers[0].requires_grad_(False)
     x = torch.randn(4, 9, 6, dtype=torch.float64, requires_grad=True)
-    found = {}
+    actual = {}
     for way in (run_bilm, run_packed, run_plain):
         model.zero_grad()
         way(model, x, mask)[0][-1].square().sum().backward()
-        found[way] = [parameter.grad for parameter in model.parameters()]
+        actual[way] = [parameter.grad for parameter in model.parameters()]
     for way in (run_packed, run_plain):
-        for one, other in zip(found[way], found[run_bilm], strict=True):
-            assert (one is None) == (other is None)
-            if one is not None:
-                assert_close([one], [other], 1e-10)
+        for first, other in zip(actual[way], actual[run_bilm], strict=True):
+            assert (first is None) == (other is None)
+            if first is not None:
+                assert_close([first], [other], 1e-10)
 
 
 def test_one_graph_serves_twice_and_gradients_accumulate(kernels):
@@ -180,7 +180,7 @@ def test_checkpointing_gives_the_same_gradients(reentrant, kernels):
     model, mask = bilm(), random_mask(3, 7, "right")
     x = torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True)
     plain = torch.autograd.grad(run_packed(model, x, mask)[0][-1].square().sum(), [x, *model.parameters()])
-    out = checkpoint(lambda given: run_packed(model, given, mask)[0][-1], x, use_reentrant=reentrant)
+    out = checkpoint(lambda arguments: run_packed(model, arguments, mask)[0][-1], x, use_reentrant=reentrant)
     out.square().sum().backward()
     assert_close([x.grad, *(parameter.grad for parameter in model.parameters())], plain, 1e-12)
 

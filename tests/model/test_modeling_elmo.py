@@ -94,16 +94,16 @@ def test_batch_mates_and_padding_change_nothing(number, seed, lengths, data):
     ids = torch.where(mask[..., None].bool(), ids, torch.randint(1, 262, ids.shape, generator=generator))
     batch = run(model, ids, attention_mask=mask)
     for row, sentence in enumerate(sentences):
-        here = mask[row].bool()
-        for one in (batch.last_hidden_state, *batch.hidden_states):
-            assert not one[row, ~here].any()
+        local = mask[row].bool()
+        for first in (batch.last_hidden_state, *batch.hidden_states):
+            assert not first[row, ~local].any()
         if len(sentence):
             alone = run(model, [sentence])
-            torch.testing.assert_close(batch.last_hidden_state[row, here], alone.last_hidden_state[0], **CLOSE)
-            for one, other in zip(batch.hidden_states, alone.hidden_states, strict=True):
-                torch.testing.assert_close(one[row, here], other[0], **CLOSE)
-            for one, other in zip(batch.past_states, alone.past_states, strict=True):
-                torch.testing.assert_close([part[row] for part in one], [part[0] for part in other], **CLOSE)
+            torch.testing.assert_close(batch.last_hidden_state[row, local], alone.last_hidden_state[0], **CLOSE)
+            for first, other in zip(batch.hidden_states, alone.hidden_states, strict=True):
+                torch.testing.assert_close(first[row, local], other[0], **CLOSE)
+            for first, other in zip(batch.past_states, alone.past_states, strict=True):
+                torch.testing.assert_close([part[row] for part in first], [part[0] for part in other], **CLOSE)
 
 
 def test_the_mask_is_read_from_the_ids_when_not_given():
@@ -121,8 +121,8 @@ def test_narrow_rows_mean_that_the_rest_is_padding(small_model):
 
 def test_layer_norm_over_the_batch_is_the_only_exception():
     model, generator = model_of(mix_layer_norm="batch"), torch.Generator().manual_seed(0)
-    one, other = random_ids(generator, 5), random_ids(generator, 5)
-    alone, together = run(model, [one]), run(model, [one, other])
+    first, other = random_ids(generator, 5), random_ids(generator, 5)
+    alone, together = run(model, [first]), run(model, [first, other])
     assert not torch.allclose(alone.last_hidden_state[0], together.last_hidden_state[0], atol=1e-3)
     torch.testing.assert_close(alone.hidden_states[1][0], together.hidden_states[1][0], **CLOSE)
 
@@ -151,8 +151,8 @@ def test_a_text_in_two_parts_has_the_forward_layers_of_the_whole(number, seed, t
     first = run(model, rows[None, :cut])
     second = run(model, rows[None, cut:], past_states=first.past_states)
     size = model.config.projection_size
-    for one, other, expected in zip(first.hidden_states, second.hidden_states, whole.hidden_states, strict=True):
-        torch.testing.assert_close(torch.cat([one, other], 1)[..., :size], expected[..., :size], **CLOSE)
+    for left, other, expected in zip(first.hidden_states, second.hidden_states, whole.hidden_states, strict=True):
+        torch.testing.assert_close(torch.cat([left, other], 1)[..., :size], expected[..., :size], **CLOSE)
     for (h, c), (expected_h, expected_c) in zip(second.past_states, whole.past_states, strict=True):
         torch.testing.assert_close((h[:, 0], c[:, 0]), (expected_h[:, 0], expected_c[:, 0]), **CLOSE)
 
@@ -163,10 +163,10 @@ def test_a_row_of_padding_hands_its_state_on(model):
     before = run(model, [rows, rows.flip(0)]).past_states
     ids, mask = torch.stack([rows, torch.zeros_like(rows)]), torch.tensor([[1] * 4, [0] * 4])
     after = run(model, ids, attention_mask=mask, past_states=before).past_states
-    for one, other in zip(after, before, strict=True):
-        assert all(torch.equal(part[1], same[1]) for part, same in zip(one, other, strict=True))
+    for first, other in zip(after, before, strict=True):
+        assert all(torch.equal(part[1], same[1]) for part, same in zip(first, other, strict=True))
         # Where all of h is clipped, only c changes.
-        assert not all(torch.equal(part[0], same[0]) for part, same in zip(one, other, strict=True))
+        assert not all(torch.equal(part[0], same[0]) for part, same in zip(first, other, strict=True))
 
 
 def test_zeros_are_the_state_of_no_text(small_model):
@@ -479,12 +479,12 @@ def test_initial_weights_are_those_of_the_original():
 def test_strip_boundaries(mask):
     mask = torch.tensor(mask)
     x = torch.arange(1, mask.numel() + 1).view(mask.shape)[..., None].expand(-1, -1, 2).float()
-    stripped, kept = strip_boundaries(x, mask)
+    stripped, saved = strip_boundaries(x, mask)
     assert stripped.shape == (len(mask), 4, 2)
     for row in range(len(mask)):
         inner = x[row][mask[row]][1:-1]
         assert torch.equal(stripped[row, : len(inner)], inner) and not stripped[row, len(inner) :].any()
-        assert kept[row].tolist() == [True] * len(inner) + [False] * (4 - len(inner))
+        assert saved[row].tolist() == [True] * len(inner) + [False] * (4 - len(inner))
 
 
 # Keywords
@@ -501,8 +501,8 @@ def test_keywords_that_every_model_is_called_with(model_class, small_config, tok
     usual = {
         name: value for name, value in usual.items() if model_class is not ElmoForPreTraining or "hid" not in name
     }
-    expected, found = model(**batch), model(**batch, **usual, return_dict=True)
-    torch.testing.assert_close(dict(found), dict(expected), rtol=0, atol=0)
+    expected, actual = model(**batch), model(**batch, **usual, return_dict=True)
+    torch.testing.assert_close(dict(actual), dict(expected), rtol=0, atol=0)
     model(**batch, output_attentions=True)  # there are none, which is no reason to fail
     with pytest.raises(TypeError, match=r"forward\(\) got an unexpected keyword argument 'attention_maks'"):
         model(**batch, attention_maks=batch["attention_mask"])

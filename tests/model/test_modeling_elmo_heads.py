@@ -142,8 +142,8 @@ def pooled_by_hand(x, words, pooling, directions):
     """The definition, sentence by sentence."""
     size = x.shape[-1] // directions
     rows = []
-    for vectors, here in zip(x, words, strict=True):
-        chosen = vectors[here]
+    for vectors, local in zip(x, words, strict=True):
+        chosen = vectors[local]
         if not len(chosen):
             rows.append(np.zeros(x.shape[-1]))
         elif pooling == "mean":
@@ -163,10 +163,10 @@ def pooled_by_hand(x, words, pooling, directions):
     length=st.integers(0, 5),
 )
 def test_pooling_is_its_definition_whatever_the_mask(words, pooling, directions, length):
-    here = np.array(words)[:, :length]
-    x = np.random.default_rng(0).normal(size=(len(here), length, 6))
-    found = pool_words(torch.tensor(x), torch.tensor(here), pooling, directions)
-    np.testing.assert_allclose(found, pooled_by_hand(x, here, pooling, directions), atol=1e-12)
+    local = np.array(words)[:, :length]
+    x = np.random.default_rng(0).normal(size=(len(local), length, 6))
+    actual = pool_words(torch.tensor(x), torch.tensor(local), pooling, directions)
+    np.testing.assert_allclose(actual, pooled_by_hand(x, local, pooling, directions), atol=1e-12)
 
 
 def test_an_unknown_pooling_is_refused():
@@ -338,7 +338,7 @@ def test_the_body_of_a_heads_checkpoint_loads(tmp_path):
     body, info = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
     assert type(body) is ElmoModel and not info["missing_keys"]
     batch = encode(SENTENCES)
-    assert all(torch.equal(body.state_dict()[name], one) for name, one in model.elmo.state_dict().items())
+    assert all(torch.equal(body.state_dict()[name], first) for name, first in model.elmo.state_dict().items())
     torch.testing.assert_close(body(**batch).last_hidden_state, model.elmo(**batch).last_hidden_state)
     # And it does not come out as a tagger again.
     body.save_pretrained(tmp_path / "body")

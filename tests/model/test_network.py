@@ -51,8 +51,12 @@ def test_two_mixes_learn_over_one_pass(frozen, tmp_path):
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0] and len(passes) == 30
-    one, other = network.input_mix.layer_weights(), network.output_mix.layer_weights()
-    assert (one - other).abs().max() > 1e-3 and (one - 1 / 3).abs().max() > 1e-3 and (other - 1 / 3).abs().max() > 1e-3
+    first, other = network.input_mix.layer_weights(), network.output_mix.layer_weights()
+    assert (
+        (first - other).abs().max() > 1e-3
+        and (first - 1 / 3).abs().max() > 1e-3
+        and (other - 1 / 3).abs().max() > 1e-3
+    )
     after = weights(elmo)
     same = [torch.equal(before[name], after[name]) for name in before if "scalar_mix" not in name]
     assert all(same) if frozen else not any(same)

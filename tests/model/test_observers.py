@@ -69,10 +69,10 @@ def gradients(model, batch):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def assert_same(found, expected, tolerance=1e-6):
-    assert set(found) == set(expected) and expected
+def assert_same(actual, expected, tolerance=1e-6):
+    assert set(actual) == set(expected) and expected
     for name in expected:
-        torch.testing.assert_close(found[name], expected[name], atol=tolerance, rtol=1e-4, msg=lambda text: text)
+        torch.testing.assert_close(actual[name], expected[name], atol=tolerance, rtol=1e-4, msg=lambda text: text)
 
 
 # Hooks
@@ -102,9 +102,9 @@ def test_forward_hooks_of_every_module_are_called(name, gradient, batch):
         module.register_forward_pre_hook(lambda *_, path=path: before.update([path]))
         module.register_forward_hook(lambda *_, path=path: after.update([path]))
     with torch.set_grad_enabled(gradient):
-        found = loss_of(model, batch)
+        actual = loss_of(model, batch)
     assert set(before) == set(after) == set(modules) and before == after
-    torch.testing.assert_close(found.detach(), expected.detach(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(actual.detach(), expected.detach(), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -151,9 +151,9 @@ def test_backward_hooks_of_every_module_are_called(name, batch):
     expected = gradients(model, batch)
     for path, module in modules.items():
         module.register_full_backward_hook(lambda *_, path=path: calls.update([path]))
-    found = gradients(model, batch)
+    actual = gradients(model, batch)
     assert set(calls) == set(modules)
-    assert_same(found, expected, tolerance=1e-5)
+    assert_same(actual, expected, tolerance=1e-5)
 
 
 def test_global_hooks_see_every_module(batch):
@@ -175,7 +175,7 @@ def test_global_backward_hooks_see_every_module(batch):
         loss_of(model, batch).backward()
     finally:
         handle.remove()
-    modules = {path: one for path, one in called_modules(model).items() if returns_tensors(model, one, batch)}
+    modules = {path: first for path, first in called_modules(model).items() if returns_tensors(model, first, batch)}
     assert {path for path, module in modules.items() if id(module) not in seen} == set()
 
 
@@ -191,8 +191,8 @@ def test_grad_of_a_functional_call(batch):
         return (x * torch.linspace(-1.0, 1.0, x.numel()).view_as(x)).sum()
 
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    found = torch.func.grad(loss)(parameters)
-    assert_same(found, expected, tolerance=1e-5)
+    actual = torch.func.grad(loss)(parameters)
+    assert_same(actual, expected, tolerance=1e-5)
     doubled = {name: 1.1 * parameter for name, parameter in parameters.items()}
     other = copy.deepcopy(model)
     other.load_state_dict(doubled)
@@ -209,11 +209,11 @@ def test_jacobian_in_reverse_mode(batch):
         changed = {**parameters, name: bias}
         return torch.func.functional_call(model, changed, kwargs=batch).last_hidden_state[0].mean(0)
 
-    found = torch.func.jacrev(mean)(parameters[name])
+    actual = torch.func.jacrev(mean)(parameters[name])
     direction = torch.linspace(-1.0, 1.0, parameters[name].numel(), dtype=torch.float64)
     step = 1e-6
     expected = (mean(parameters[name] + step * direction) - mean(parameters[name] - step * direction)) / (2 * step)
-    torch.testing.assert_close(found @ direction, expected.detach(), atol=1e-7, rtol=1e-5)
+    torch.testing.assert_close(actual @ direction, expected.detach(), atol=1e-7, rtol=1e-5)
 
 
 def test_gradients_of_gradients(batch):
@@ -227,7 +227,7 @@ def test_gradients_of_gradients(batch):
     first = torch.autograd.grad(loss_of(model, batch), list(parameters.values()), create_graph=True)
     along = sum((g * directions[name]).sum() for name, g in zip(parameters, first, strict=True))
     second = torch.autograd.grad(along, list(parameters.values()))
-    found = dict(zip(parameters, second, strict=True))
+    actual = dict(zip(parameters, second, strict=True))
 
     step, moved = 1e-6, []
     for sign in (1, -1):
@@ -239,7 +239,7 @@ def test_gradients_of_gradients(batch):
     expected = {name: (moved[0][name] - moved[1][name]) / (2 * step) for name in parameters}
     for name in parameters:
         scale = expected[name].abs().max().clamp(min=1.0)
-        assert (found[name] - expected[name]).abs().max() < 1e-5 * scale, name
+        assert (actual[name] - expected[name]).abs().max() < 1e-5 * scale, name
 
 
 # Parametrizations and adapters
@@ -260,8 +260,8 @@ def test_parametrized_weights(path, batch):
     parametrize.register_parametrization(model.get_submodule(owner), name, Doubled())
     with torch.no_grad():
         torch.testing.assert_close(loss_of(model, batch), loss_of(plain, batch), atol=1e-5, rtol=1e-5)
-    found = gradients(model, batch)[f"{owner}.parametrizations.{name}.original"]
-    torch.testing.assert_close(found, 2 * gradients(plain, batch)[path], atol=1e-5, rtol=1e-4)
+    actual = gradients(model, batch)[f"{owner}.parametrizations.{name}.original"]
+    torch.testing.assert_close(actual, 2 * gradients(plain, batch)[path], atol=1e-5, rtol=1e-4)
     parametrize.remove_parametrizations(model.get_submodule(owner), name)
     with torch.no_grad():
         torch.testing.assert_close(loss_of(model, batch), loss_of(plain, batch), atol=1e-5, rtol=1e-5)
@@ -308,8 +308,8 @@ def test_gradient_checkpointing(name, reentrant, dropout, batch, monkeypatch):
     model.activation_checkpointing_enable({"use_reentrant": reentrant})
     assert model.is_activation_checkpointing
     torch.manual_seed(5)
-    found = gradients(model, batch)
-    assert_same(found, expected, tolerance=1e-5)
+    actual = gradients(model, batch)
+    assert_same(actual, expected, tolerance=1e-5)
     assert calls
 
 
@@ -321,9 +321,9 @@ def test_compiled(batch):
     try:
         with torch.no_grad():
             for _ in range(2):
-                found = compiled(**batch).last_hidden_state
-        weights = torch.linspace(-1.0, 1.0, found.numel()).view_as(found)
-        torch.testing.assert_close((found * weights).sum(), expected, atol=1e-5, rtol=1e-5)
+                actual = compiled(**batch).last_hidden_state
+        weights = torch.linspace(-1.0, 1.0, actual.numel()).view_as(actual)
+        torch.testing.assert_close((actual * weights).sum(), expected, atol=1e-5, rtol=1e-5)
     finally:
         torch.compiler.reset()
 
@@ -347,10 +347,10 @@ def test_exported(batch):
     with torch.no_grad():
         expected = model(**batch).last_hidden_state
         program = torch.export.export(model, (), dict(batch), strict=False)
-        found = program.module()(**batch)
-    torch.testing.assert_close(found["last_hidden_state"], expected, atol=1e-5, rtol=1e-5)
+        actual = program.module()(**batch)
+    torch.testing.assert_close(actual["last_hidden_state"], expected, atol=1e-5, rtol=1e-5)
     # The same shapes, other words: what was exported is no table of what it has seen.
     other = dict(batch, input_ids=batch["input_ids"].flip(0), attention_mask=batch["attention_mask"].flip(0))
     with torch.no_grad():
-        expected, found = model(**other).last_hidden_state, program.module()(**other)["last_hidden_state"]
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        expected, actual = model(**other).last_hidden_state, program.module()(**other)["last_hidden_state"]
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)

@@ -38,8 +38,8 @@ def sampled_nll(rows, targets, weight, bias, words, corrections):
 
 def test_the_formula_is_a_distribution():
     # With one draw the expected count of a line is its probability.
-    found = log_expected_counts(torch.arange(500), 500, 1).double().exp().numpy()
-    np.testing.assert_allclose(found, formula(500), rtol=1e-5)
+    actual = log_expected_counts(torch.arange(500), 500, 1).double().exp().numpy()
+    np.testing.assert_allclose(actual, formula(500), rtol=1e-5)
     assert abs(formula(500).sum() - 1) < 1e-12
 
 
@@ -105,17 +105,17 @@ def test_the_mean_sampled_gradient_points_where_the_full_one_does():
     size, width, count = 300, 12, 40
     weight, bias, rows = torch.randn(size, width) / 3, torch.randn(size) / 3, torch.randn(count, width)
     targets = torch.multinomial(torch.from_numpy(formula(size)).float(), count, replacement=True)
-    leaves = [one.requires_grad_() for one in (rows, weight, bias)]
+    leaves = [first.requires_grad_() for first in (rows, weight, bias)]
     full = torch.autograd.grad(full_nll(rows, targets, weight, bias), leaves)
-    mean = [torch.zeros_like(one) for one in leaves]
+    mean = [torch.zeros_like(first) for first in leaves]
     for _ in range(2000):
         words, tries = draw_words(60, size)
-        corrections = [log_expected_counts(some, size, tries) for some in (targets, words)]
+        corrections = [log_expected_counts(subset, size, tries) for subset in (targets, words)]
         loss = sampled_nll(rows, targets, weight, bias, words, corrections)
-        for total, one in zip(mean, torch.autograd.grad(loss, leaves), strict=True):
-            total += one / 2000
-    for one, other in zip(full, mean, strict=True):
-        assert torch.cosine_similarity(one.flatten(), other.flatten(), 0) >= 0.99
+        for total, first in zip(mean, torch.autograd.grad(loss, leaves), strict=True):
+            total += first / 2000
+    for first, other in zip(full, mean, strict=True):
+        assert torch.cosine_similarity(first.flatten(), other.flatten(), 0) >= 0.99
 
 
 @pytest.mark.parametrize("sampled", [True, False])
@@ -128,25 +128,25 @@ def test_second_derivatives(sampled):
     def loss(rows, weight, bias):
         if not sampled:
             return full_nll(rows, targets, weight, bias).double()
-        corrections = [log_expected_counts(some, 7, 5).double() for some in (targets, words)]
+        corrections = [log_expected_counts(subset, 7, 5).double() for subset in (targets, words)]
         return sampled_nll(rows, targets, weight, bias, words, corrections).double()
 
-    leaves = [one.requires_grad_() for one in (rows, weight, bias)]
-    along = [torch.randn_like(one) for one in leaves]
+    leaves = [left.requires_grad_() for left in (rows, weight, bias)]
+    along = [torch.randn_like(left) for left in leaves]
     first = torch.autograd.grad(loss(*leaves), leaves, create_graph=True)
     plain = torch.autograd.grad(loss(*leaves), leaves)
-    for one, other in zip(first, plain, strict=True):
-        assert torch.allclose(one, other, atol=1e-5)
-    found = torch.autograd.grad(first, leaves, along)
+    for left, other in zip(first, plain, strict=True):
+        assert torch.allclose(left, other, atol=1e-5)
+    actual = torch.autograd.grad(first, leaves, along)
 
     def gradients(step):
-        moved = [(one.detach() + step * way).requires_grad_() for one, way in zip(leaves, along, strict=True)]
+        moved = [(left.detach() + step * way).requires_grad_() for left, way in zip(leaves, along, strict=True)]
         return torch.autograd.grad(loss(*moved), moved)
 
     # The loss works in float32: steps that are not lost in its rounding.
-    for one, low, high in zip(found, gradients(-5e-3), gradients(5e-3), strict=True):
-        assert torch.allclose(one, (high - low) / 1e-2, atol=2e-3, rtol=2e-3)
-    assert all(one.abs().max() > 0.01 for one in found)
+    for left, low, high in zip(actual, gradients(-5e-3), gradients(5e-3), strict=True):
+        assert torch.allclose(left, (high - low) / 1e-2, atol=2e-3, rtol=2e-3)
+    assert all(left.abs().max() > 0.01 for left in actual)
 
 
 @pytest.mark.parametrize("sampled", [True, False])
@@ -160,7 +160,7 @@ def test_losses_and_gradients_in_parts(sampled, logits_at_once, monkeypatch):
         monkeypatch.setattr(owner, name, logits_at_once)
     monkeypatch.setattr(modeling_elmo_lm, "LOGITS_AT_ONCE", logits_at_once)
     monkeypatch.setattr(softmax_kernel, "FEW_ROWS", 1)
-    corrections = [torch.linspace(-1, 0, len(some)) for some in (targets, words)]
+    corrections = [torch.linspace(-1, 0, len(subset)) for subset in (targets, words)]
 
     def formula_in_float64(rows, weight, bias):
         total = 0.0
@@ -173,14 +173,14 @@ def test_losses_and_gradients_in_parts(sampled, logits_at_once, monkeypatch):
             total = total - logits.log_softmax(-1)[own]
         return total
 
-    exact = [one.double().requires_grad_() for one in (rows, weight, bias)]
+    exact = [first.double().requires_grad_() for first in (rows, weight, bias)]
     expected = formula_in_float64(*exact)
-    leaves = [one.requires_grad_() for one in (rows, weight, bias)]
+    leaves = [first.requires_grad_() for first in (rows, weight, bias)]
     if sampled:
-        found = sampled_nll(rows, targets, weight, bias, words, corrections)
+        actual = sampled_nll(rows, targets, weight, bias, words, corrections)
     else:
-        found = full_nll(rows, targets, weight, bias)
-    torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-5)
-    gradients = torch.autograd.grad(3 * found, leaves)
-    for one, other in zip(gradients, torch.autograd.grad(3 * expected, exact), strict=True):
-        torch.testing.assert_close(one.double(), other, atol=1e-5, rtol=1e-4)
+        actual = full_nll(rows, targets, weight, bias)
+    torch.testing.assert_close(actual.double(), expected, atol=1e-5, rtol=1e-5)
+    gradients = torch.autograd.grad(3 * actual, leaves)
+    for first, other in zip(gradients, torch.autograd.grad(3 * expected, exact), strict=True):
+        torch.testing.assert_close(first.double(), other, atol=1e-5, rtol=1e-4)

@@ -25,7 +25,7 @@ MODULES = "argparse asyncio decimal email http.client json logging os pathlib ra
 
 def documentation(lines):
     """Lines of natural text, quotes, code and numbers, as they stand in Python's own docstrings."""
-    found = {}
+    actual = {}
     for name in MODULES.split():
         module = importlib.import_module(name)
         things = [getattr(module, key) for key in dir(module)]
@@ -33,19 +33,19 @@ def documentation(lines):
         for thing in [module, *things]:
             text = getattr(thing, "__doc__", None)
             if isinstance(text, str):
-                found.update(dict.fromkeys(line.strip() for line in text.splitlines() if len(line.split()) > 4))
-    assert len(found) >= lines
-    return list(found)[:lines]
+                actual.update(dict.fromkeys(line.strip() for line in text.splitlines() if len(line.split()) > 4))
+    assert len(actual) >= lines
+    return list(actual)[:lines]
 
 
 def corpus(lines):
     """Lines of four corpora with their spaces undone."""
-    detokenizer, found = MosesDetokenizer(lang="en"), []
+    detokenizer, actual = MosesDetokenizer(lang="en"), []
     for name in ("enwik8", "openstax_ccby", "litbank_novels", "tatoeba_en"):
         with lzma.open(DATA / "lm" / f"{name}.sents.txt.xz", "rt", encoding="utf-8") as file:
             chosen = [line.split() for number, line in zip(range(15 * lines), file, strict=False) if number % 60 == 7]
-        found += [detokenizer.detokenize(words) for words in chosen if words]
-    return found[:lines]
+        actual += [detokenizer.detokenize(words) for words in chosen if words]
+    return actual[:lines]
 
 
 def agreement(lines):
@@ -53,9 +53,9 @@ def agreement(lines):
     moses, ours = MosesTokenizer(lang="en"), ElmoTokenizer("moses-en")
     tokens = same = 0
     for line in lines:
-        expected, found = moses.tokenize(line, escape=False), ours.tokenize(line)
+        expected, actual = moses.tokenize(line, escape=False), ours.tokenize(line)
         tokens += len(expected)
-        matches = difflib.SequenceMatcher(a=expected, b=found, autojunk=False).get_matching_blocks()
+        matches = difflib.SequenceMatcher(a=expected, b=actual, autojunk=False).get_matching_blocks()
         same += sum(match.size for match in matches)
     print(f"{len(lines)} lines, {tokens} tokens, {same / tokens:.4%} the same")
     return same / tokens
@@ -161,13 +161,13 @@ def test_words_found_piece_by_piece_are_those_of_the_whole_text(splitting, monke
     random_ = random.Random(1)
 
     def text():
-        some = [
+        subset = [
             random_.choice(PIECES) + random_.choice(["", " ", "  "])
             if random_.random() < 0.5
             else "".join(random_.choices(ODD, k=random_.randrange(1, 6)))
             for _ in range(random_.randrange(1, 12))
         ]
-        return "".join(some)
+        return "".join(subset)
 
     texts = [text() for _ in range(8000)] + ["", " ", "'", ".", "No. 3", "No.", "No. a", f"{'9' * 100_000}x"]
     tokenizer = ElmoTokenizer(splitting)

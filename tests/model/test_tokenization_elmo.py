@@ -51,12 +51,12 @@ def test_bytes_are_the_rows_of_the_original(words, width):
 def test_no_character_is_cut_in_two(word, width):
     (row,) = byte_rows([word], width, "characters")
     content = bytes(int(value) - 1 for value in row if value <= 256)
-    kept = content.decode("utf-8")  # raises if a character is torn
+    saved = content.decode("utf-8")  # raises if a character is torn
     clean = word.encode("utf-8", "ignore").decode("utf-8")
-    assert clean.startswith(kept)
-    following = clean[len(kept) : len(kept) + 1]
-    assert not following or len((kept + following).encode("utf-8")) > width - 2
-    assert word_of_row(row.tolist()) == kept or kept == ""
+    assert clean.startswith(saved)
+    following = clean[len(saved) : len(saved) + 1]
+    assert not following or len((saved + following).encode("utf-8")) > width - 2
+    assert word_of_row(row.tolist()) == saved or saved == ""
 
 
 def test_a_torn_character_in_bytes_mode():
@@ -158,8 +158,8 @@ def test_padding_afterwards_is_padding_at_once(side, tensors):
             assert np.array_equal(np.asarray(later[key]), np.asarray(at_once[key]))
     arrays = [tokenizer(text, return_tensors="np")["input_ids"][0] for text in texts]
     assert np.array_equal(np.asarray(tokenizer.pad({"input_ids": arrays})["input_ids"]), at_once["input_ids"])
-    one = tokenizer.pad(tokenizer("a"), padding="max_length", max_length=5)
-    assert len(one["input_ids"]) == 5 and one["attention_mask"].count(1) == 3
+    first = tokenizer.pad(tokenizer("a"), padding="max_length", max_length=5)
+    assert len(first["input_ids"]) == 5 and first["attention_mask"].count(1) == 3
     with pytest.raises(ValueError, match="Invalid `encoded_inputs`: 'labels'. Expected 'input_ids' among them"):
         tokenizer.pad({"labels": [1]})
 
@@ -289,12 +289,12 @@ def test_added_tokens_are_found_in_raw_text_only(tmp_path, tokenizer):
     tokenizer.add_tokens(["New York"])
     tokenizer.add_special_tokens({"extra_special_tokens": ["[E]"]})
     tokenizer.save_pretrained(tmp_path)
-    for one in (tokenizer, ElmoTokenizer.from_pretrained(tmp_path), copy.deepcopy(tokenizer)):
-        batch = one("in New York [E]x", return_offsets_mapping=True)
+    for first in (tokenizer, ElmoTokenizer.from_pretrained(tmp_path), copy.deepcopy(tokenizer)):
+        batch = first("in New York [E]x", return_offsets_mapping=True)
         assert batch.tokens()[1:-1] == ["in", "New York", "[E]", "x"]
         assert batch["offset_mapping"][2] == (3, 11)
         assert batch["input_ids"][2] == byte_rows(["New York"], 50)[0].tolist()
-        assert one(["a New York x"], is_split_into_words=True).tokens()[1:-1] == ["a New York x"]
+        assert first(["a New York x"], is_split_into_words=True).tokens()[1:-1] == ["a New York x"]
 
 
 def test_copies_and_threads(tmp_path):
@@ -317,25 +317,25 @@ def test_copies_and_threads(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(run, range(40)))
-    assert all(dict(one) == dict(other) for one, other in zip(results, expected, strict=True))
+    assert all(dict(first) == dict(other) for first, other in zip(results, expected, strict=True))
     batch = pickle.loads(pickle.dumps(tokenizer(texts)))
     assert batch.tokens(1) == tokenizer(texts[1]).tokens()
 
 
 def test_several_processes_give_what_one_gives(tokenizer):
     texts = datasets.Dataset.from_dict({"text": [f"Text number {k} isn't the same ." for k in range(50)] + [""]})
-    one, two = (
+    first, two = (
         texts.map(lambda batch: tokenizer(batch["text"]), batched=True, batch_size=7, num_proc=number)
         for number in (None, 2)
     )
-    assert one[:] == two[:] and one[50]["attention_mask"] == [1, 1]
+    assert first[:] == two[:] and first[50]["attention_mask"] == [1, 1]
 
 
 def test_lengths_that_change_from_call_to_call_leave_nothing_behind():
     tokenizer = ElmoTokenizer()
     for length in range(3, 103):
-        found = tokenizer("one two three four", truncation=True, max_length=length, return_offsets_mapping=True)
-        assert len(found["input_ids"]) == min(length, 6)
+        actual = tokenizer("one two three four", truncation=True, max_length=length, return_offsets_mapping=True)
+        assert len(actual["input_ids"]) == min(length, 6)
     assert len(tokenizer._backends) <= 16
 
 

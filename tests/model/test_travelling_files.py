@@ -105,13 +105,13 @@ def test_what_is_saved_is_what_is_here(name, saved, root):
 
 
 def test_public_interfaces_only(root):
-    found = [
+    actual = [
         f"{path.name}:{number}: {line.strip()}"
         for path in sorted((root / "elmo_hf/model").glob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if NOT_PUBLIC.search(line)
     ]
-    assert found == []
+    assert actual == []
 
 
 @every_model

@@ -81,13 +81,13 @@ def test_treebanks(name, splitting):
     """Offsets are exact, nothing but white space is lost, and most words are those of the annotators."""
     texts, expected = zip(*read_treebank(name), strict=True)
     batch = ElmoTokenizer(splitting)(list(texts), return_offsets_mapping=True)
-    agreed = found = 0
+    agreed = actual = 0
     for number, text in enumerate(texts):
         words, offsets = batch.tokens(number)[1:-1], batch["offset_mapping"][number][1:-1]
         assert [text[begin:end] for begin, end in offsets] == words
         assert "".join(words) == "".join(text.split())
-        agreed, found = agreed + len(set(map(tuple, offsets)) & set(expected[number])), found + len(words)
-    score = 2 * agreed / (found + sum(map(len, expected)))
+        agreed, actual = agreed + len(set(map(tuple, offsets)) & set(expected[number])), actual + len(words)
+    score = 2 * agreed / (actual + sum(map(len, expected)))
     print(f"{name}, {splitting}: F1 {score:.4f} of {sum(map(len, expected)):,} words")
     assert score >= TREEBANKS[name]
 

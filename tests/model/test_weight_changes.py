@@ -80,16 +80,16 @@ def fresh(model):
     return new
 
 
-def assert_same(found, expected, note="", tolerance=1e-6):
-    for one, other in zip(found, expected, strict=True):
+def assert_same(actual, expected, note="", tolerance=1e-6):
+    for first, other in zip(actual, expected, strict=True):
         # Sums over other batches of words differ in their last bits.
-        torch.testing.assert_close(one, other, atol=tolerance, rtol=1e-5, msg=lambda text: f"{note}\n{text}")
+        torch.testing.assert_close(first, other, atol=tolerance, rtol=1e-5, msg=lambda text: f"{note}\n{text}")
 
 
 def assert_as_fresh(model, batch, before, tolerance=1e-6):
     """The model computes with its weights as they are now, at once and the second time."""
     expected = vectors(fresh(model), batch)
-    assert max((one - other).abs().max() for one, other in zip(before, expected, strict=True)) > 1e-4, "no change"
+    assert max((first - other).abs().max() for first, other in zip(before, expected, strict=True)) > 1e-4, "no change"
     for _ in range(2):
         assert_same(vectors(model, batch), expected, tolerance=tolerance)
 
@@ -184,7 +184,7 @@ def test_rectangles_written_through_data(model, batch):
             for _ in range(2):
                 assert_same(vectors(model, batch), expected, name)
         # A filter may win at no position.
-        changed = any(not torch.equal(one, other) for one, other in zip(before, expected, strict=True))
+        changed = any(not torch.equal(first, other) for first, other in zip(before, expected, strict=True))
         assert changed or "convolutions" in name, name
 
 
@@ -199,8 +199,8 @@ def test_one_number_written_through_data(model, batch):
 def test_two_rows_swapped_through_data(model, batch):
     """No sum over the numbers changes."""
     for name, parameter in weights(model).items():
-        one, other = len(parameter) // 4, len(parameter) // 2
-        parameter.data[[one, other]] = parameter.data[[other, one]]
+        first, other = len(parameter) // 4, len(parameter) // 2
+        parameter.data[[first, other]] = parameter.data[[other, first]]
         expected = vectors(fresh(model), batch)
         assert_same(vectors(model, batch), expected, name)
 
@@ -234,9 +234,9 @@ def test_biases_written_through_data(model, batch):
 def test_other_types_and_back(model, batch):
     before = vectors(model, batch)
     model.to(torch.float64)
-    found = vectors(model, batch)
-    assert all(layer.dtype == torch.float64 for layer in found)
-    assert_same(found, vectors(fresh(model), batch))
+    actual = vectors(model, batch)
+    assert all(layer.dtype == torch.float64 for layer in actual)
+    assert_same(actual, vectors(fresh(model), batch))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.9)
@@ -290,10 +290,10 @@ def test_moving_average_swapped_in_and_out(model, batch):
     average.update_parameters(model)
     trained = vectors(model, batch)
     for before in (trained, vectors(average.module, batch)):
-        for one, other in zip(model.parameters(), average.module.parameters(), strict=True):
-            kept = one.data.clone()
-            one.data.copy_(other.data)
-            other.data.copy_(kept)
+        for first, other in zip(model.parameters(), average.module.parameters(), strict=True):
+            saved = first.data.clone()
+            first.data.copy_(other.data)
+            other.data.copy_(saved)
         assert_as_fresh(model, batch, before)
     assert_same(vectors(model, batch), trained)
 
@@ -345,13 +345,13 @@ def test_module_of_another_class(model, batch):
 )
 def test_attributes_of_modules(model, batch, part, attribute, value):
     before, other = vectors(model, batch), fresh(model)
-    for one in (model, other):
-        modules = [module for module in one.get_submodule(part).modules() if hasattr(module, attribute)]
+    for first in (model, other):
+        modules = [module for module in first.get_submodule(part).modules() if hasattr(module, attribute)]
         assert any(getattr(module, attribute) != value for module in modules)
         for module in modules:
             setattr(module, attribute, value)
     expected = vectors(other, batch)
-    assert max((one - found).abs().max() for one, found in zip(expected, before, strict=True)) > 1e-3
+    assert max((first - actual).abs().max() for first, actual in zip(expected, before, strict=True)) > 1e-3
     assert_same(vectors(model, batch), expected)
 
 

@@ -75,22 +75,22 @@ def _folder() -> Path:
 def _fetch(folder: Path):
     version = transformers.__version__
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        here = Path(temporary)
+        local = Path(temporary)
         sdist = ["--no-binary=transformers", "--no-build-isolation", f"transformers=={version}"]
-        _pip("download", "--no-deps", "--dest", here, *sdist)
-        _pip("install", "--no-deps", "--target", here / "site", PARAMETERIZED)
-        with tarfile.open(here / f"transformers-{version}.tar.gz") as archive:
+        _pip("download", "--no-deps", "--dest", local, *sdist)
+        _pip("install", "--no-deps", "--target", local / "site", PARAMETERIZED)
+        with tarfile.open(local / f"transformers-{version}.tar.gz") as archive:
             top = f"transformers-{version}/"
-            wanted = [one for one in archive.getmembers() if one.name.startswith(f"{top}tests/")]
-            archive.extractall(here / "sdist", wanted, filter="data")
-        tests = here / "sdist" / top / "tests"
+            expected = [first for first in archive.getmembers() if first.name.startswith(f"{top}tests/")]
+            archive.extractall(local / "sdist", expected, filter="data")
+        tests = local / "sdist" / top / "tests"
         (tests / "__init__.py").touch()  # the suites look for it
-        tests.rename(here / "tests")
-        for leftover in [*here.glob("*.tar.gz")]:
+        tests.rename(local / "tests")
+        for leftover in [*local.glob("*.tar.gz")]:
             leftover.unlink()
         whole = Path(tempfile.mkdtemp(dir=folder.parent))
         for name in ("tests", "site"):
-            (here / name).rename(whole / name)
+            (local / name).rename(whole / name)
         whole.rename(folder)
 
 
@@ -114,10 +114,10 @@ def not_applicable(reasons: dict[str, str], suite_class: type):
 
     def decorate(cls):
         for name, reason in reasons.items():
-            found = [each for each in dir(suite_class) if each == name or each.startswith(f"{name}_")]
-            if not found:
+            actual = [each for each in dir(suite_class) if each == name or each.startswith(f"{name}_")]
+            if not actual:
                 raise AttributeError(f"{suite_class.__name__} has no test {name}")
-            for each in found:
+            for each in actual:
                 setattr(cls, each, pytest.mark.skip(reason=reason)(lambda self: None))
         return cls
 

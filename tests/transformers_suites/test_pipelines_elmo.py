@@ -44,11 +44,11 @@ def numbers(answer):
     return [] if isinstance(answer, str) or answer is None else [float(answer)]
 
 
-def assert_near(found, expected):
+def assert_near(actual, expected):
     """The same numbers; after those of a text, a batch may have the zeros of its padding."""
-    found, expected = torch.tensor(numbers(found)), torch.tensor(numbers(expected))
-    assert len(found) >= len(expected) > 0 and not found[len(expected) :].any()
-    torch.testing.assert_close(found[: len(expected)], expected, atol=1e-5, rtol=0)
+    actual, expected = torch.tensor(numbers(actual)), torch.tensor(numbers(expected))
+    assert len(actual) >= len(expected) > 0 and not actual[len(expected) :].any()
+    torch.testing.assert_close(actual[: len(expected)], expected, atol=1e-5, rtol=0)
 
 
 @every_task
@@ -61,9 +61,9 @@ def test_one_text_a_list_and_a_generator_with_a_last_batch_that_is_not_full(task
     assert_near(run(TEXTS, **named), one_by_one)
     for batch_size in (1, 4):
         texts = (TEXTS[number % 3] for number in range(10))
-        found = list(run(texts, batch_size=batch_size, **named))
-        assert len(found) == 10
-        for number, answer in enumerate(found):
+        actual = list(run(texts, batch_size=batch_size, **named))
+        assert len(actual) == 10
+        for number, answer in enumerate(actual):
             assert_near(answer, one_by_one[number % 3])
 
 

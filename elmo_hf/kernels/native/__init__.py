@@ -37,15 +37,15 @@ def library() -> Library | None:
     if _find is not None:
         with _lock:
             finder, _find = _find, None
-            found = None if finder is None else finder()
-            if found is not None:
-                difference = _check(found)
+            candidate = None if finder is None else finder()
+            if candidate is not None:
+                difference = _check(candidate)
                 if difference <= LARGEST_DIFFERENCE:
-                    _library = found
+                    _library = candidate
                 else:
                     warnings.warn(
-                        f"The library {found.name} differs from the loop in Python by {difference:.1g}, so it is not "
-                        "used. Vectors stay the same, computing takes longer.",
+                        f"The library {candidate.name} differs from the loop in Python by {difference:.1g}, so it is "
+                        "not used. Vectors stay the same, computing takes longer.",
                         RuntimeWarning,
                         stacklevel=2,
                     )
