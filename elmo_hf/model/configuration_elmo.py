@@ -88,7 +88,7 @@ class ElmoConfig(PreTrainedConfig):
         vocabulary_sha256: a hash of these words, so that another vocabulary is noticed; None if it is not recorded.
         share_embedding_softmax: with `word_input`, the language model's softmax has the embedding as its weight.
         num_sampled: negative samples of each direction while ElmoForPreTraining trains with a sampled softmax; the
-            vocabulary must then be sorted by frequency. None for the full softmax.
+            vocabulary must then be sorted by frequency. None, or without the package elmo_hf: the full softmax.
         boundary_ids: input ids of `<S>` and `</S>`, of their first character unless `word_input`.
         dropout: dropout probability inside the biLM; acts only in ElmoForPreTraining.
         mix: how layers become one vector: `"learned"`, `"average"`, `"top"`, a layer's number, or fixed weights.
@@ -287,12 +287,20 @@ class ElmoConfig(PreTrainedConfig):
         check(length >= max(3, widest), "max_characters_per_token", length, expected)
 
 
-def package_attribute(module: str, name: str) -> Any:
-    """A function or table of the package elmo_hf; None where it is not installed."""
+def package_attribute(module: str, name: str, purpose: str = "") -> Any:
+    """A function or table of the package elmo_hf; without it None, or an error if there is a purpose."""
     try:
         return getattr(importlib.import_module(f"elmo_hf.{module}"), name)
-    except ImportError:
+    except ImportError as error:
+        if purpose:
+            raise ImportError(f"{purpose} the package: pip install elmo-hf.") from error
         return None
+
+
+def call_package(module: str, name: str, *arguments: Any, **keywords: Any) -> Any:
+    """Calls a function of the package elmo_hf, where it is installed."""
+    function = package_attribute(module, name)
+    return None if function is None else function(*arguments, **keywords)
 
 
 def check(is_valid: Any, name: str, value: Any, expected: str):
@@ -316,10 +324,9 @@ def kernel_table() -> dict[str, Callable]:
 
 def resolve_name(name: Any, options: dict[str, Any]) -> Any:
     """The folder or repository that a model's name stands for; with the package, a missing one is an error at once."""
-    resolve_model = package_attribute("hub.model_names", "resolve_model")
     used = ("revision", "cache_dir", "local_files_only")
     arguments = {key: value for key, value in options.items() if key in used and value is not None}
-    return name if resolve_model is None else resolve_model(name, **arguments)
+    return call_package("hub.model_names", "resolve_model", name, **arguments) or name
 
 
 def check_mix(mix: Any, num_layers: int):

@@ -28,6 +28,7 @@ from transformers.utils.generic import can_return_tuple
 from .configuration_elmo import (
     PADDING_CHARACTER,
     ElmoConfig,
+    call_package,
     check_mix,
     foreign_pipelines,
     kernel_table,
@@ -476,8 +477,7 @@ class ElmoBiLm(nn.Module):
         if past_states is None:
             past_states = self.initial_states(packing.shape[0], inputs[0])
         outputs, states = [], []
-        both = [stack for stack in (self.forward_layers, self.backward_layers) if stack is not None]
-        for layer, stacks, (h, c) in zip(self.layers, zip(*both, strict=True), past_states, strict=True):
+        for layer, stacks, (h, c) in zip(self.layers, zip(*self.directions, strict=True), past_states, strict=True):
             inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
             weights = [stack(x.detach()) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
@@ -565,10 +565,6 @@ class ElmoScalarMix(nn.Module):
         mean = torch.where(words, x, 0.0).sum(dims, keepdim=True) / count
         variance = torch.where(words, x - mean, 0.0).square().sum(dims, keepdim=True) / count
         return ((x - mean) / torch.sqrt(variance + 1e-12)).to(layer.dtype)
-
-    def extra_repr(self) -> str:
-        """The arguments, for `repr`."""
-        return f"num_layers={self.num_layers}, mode={self.mode!r}, layer_norm={self.layer_norm!r}, l2={self.l2}"
 
 
 def can_inspect(x: Tensor) -> bool:
@@ -669,13 +665,6 @@ def check_states(config: ElmoConfig, past_states: Any, batch: int, like: Tensor)
         raise ValueError(f"Invalid `past_states`: {len(actual) // 2} layers. Expected {config.num_hidden_layers}.")
 
 
-def _cache_function(name: str) -> Callable:
-    function = package_attribute("kernels", name)
-    if function is None:
-        raise ImportError("Caches need the package elmo_hf: pip install elmo-hf.")
-    return function
-
-
 class CheckpointError(ValueError, RuntimeError):
     """Weights that do not fit the model; transformers raises RuntimeError for them."""
 
@@ -753,9 +742,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
         except SafetensorError as error:
             weights = _weights_of(pretrained_model_name_or_path)
             raise OSError(f"{weights} are damaged and cannot be read: {error}.") from error
-        check_types_of_weights = package_attribute("hub.consistency", "check_weight_types")
-        if check_types_of_weights is not None:
-            check_types_of_weights(pretrained_model_name_or_path, kwargs)
+        call_package("hub.consistency", "check_weight_types", pretrained_model_name_or_path, kwargs)
         model._adapt_to_checkpoint(pretrained_model_name_or_path, report, kwargs)
         if getattr(model.config, "base_model", None):
             attach_bilm = package_attribute("hub.head_checkpoints", "attach_bilm")
@@ -835,15 +822,15 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         modules = [module for part in self.base_model.bilm_parts().values() for module in part]
         bilm = {id(parameter) for module in modules for parameter in module.parameters()}
-        rates = {"biLM": lr if bilm_lr is None else bilm_lr, "head": lr}
         groups = {}
         for parameter in self.parameters():
             if parameter.requires_grad:
-                name = "biLM" if id(parameter) in bilm else "head"
-                group = {"name": name, "params": [], "lr": rates[name]}
-                if parameter.dim() < 2:
-                    group |= {"name": f"{name}, undecayed", "weight_decay": 0.0}
-                groups.setdefault(group["name"], group)["params"].append(parameter)
+                part, rate = ("biLM", bilm_lr) if id(parameter) in bilm else ("head", lr)
+                name, decay = (part, {}) if parameter.dim() > 1 else (f"{part}, undecayed", {"weight_decay": 0.0})
+                group = groups.setdefault(
+                    name, {"name": name, "params": [], "lr": lr if rate is None else rate, **decay}
+                )
+                group["params"].append(parameter)
         return [groups[name] for name in sorted(groups)]
 
     def quantize(self):
@@ -865,11 +852,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     def cache_words(self, number: int | None = None, megabytes: float | None = None):
         """Caches the vectors of words, see `elmo_hf.kernels.cache_words`; needs the package elmo_hf."""
-        _cache_function("cache_words")(self, number, megabytes)
+        package_attribute("kernels", "cache_words", "Caches need")(self, number, megabytes)
 
     def cache_sentences(self, cache: Any):
         """Caches the layers of sentences, see `elmo_hf.kernels.cache_sentences`; needs the package elmo_hf."""
-        _cache_function("cache_sentences")(self, cache)
+        package_attribute("kernels", "cache_sentences", "Caches need")(self, cache)
 
     def layer_weights(self) -> dict[str, Tensor]:
         """The weights of every mix in the model by its name, token vectors first."""
@@ -914,18 +901,15 @@ class ElmoPreTrainedModel(PreTrainedModel):
             self.config.custom_pipelines = foreign
             self.config.__dict__.pop("base_model", None)
         if kwargs.get("is_main_process", True) and os.path.isdir(save_directory):
-            write_files = package_attribute("hub.files", "write_files_beside")
-            if write_files is not None:
-                write_files(self, save_directory)
+            call_package("hub.files", "write_files_beside", self, save_directory)
         if push_to_hub:
             repo_id = hub_arguments.pop("repo_id", None) or os.path.basename(os.path.normpath(save_directory))
             self.push_to_hub(repo_id, token=kwargs.get("token"), **hub_arguments)
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> Any:
         """As in transformers; with the package elmo_hf installed, a repository without a model card gets one."""
-        create_repo = package_attribute("hub.model_card", "create_repo_with_card")
-        if create_repo is not None:
-            create_repo(self, repo_id, token=kwargs.get("token"), private=kwargs.get("private"))
+        arguments = {"token": kwargs.get("token"), "private": kwargs.get("private")}
+        call_package("hub.model_card", "create_repo_with_card", self, repo_id, **arguments)
         return super().push_to_hub(repo_id, **kwargs)
 
 

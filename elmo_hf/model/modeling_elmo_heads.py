@@ -14,7 +14,6 @@ from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
-from transformers import initialization as init
 from transformers.modeling_outputs import QuestionAnsweringModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
@@ -76,9 +75,7 @@ def read_head(head: str | dict | None, model_class: "type[ElmoTaskModel]") -> tu
     name = values.pop("type", model_class.default_head)
     head_class = model_class.linear_head
     if head_class is None or name != "linear":
-        find_head = package_attribute("tasks", "find_head")
-        if find_head is None:
-            raise ImportError(f"The head {name!r} needs the package: pip install elmo-hf.")
+        find_head = package_attribute("tasks", "find_head", f"The head {name!r} needs")
         head_class, values = find_head(name, values, model_class.task_class, has_linear=head_class is not None)
     names = [setting.name for setting in fields(head_class.Settings)]
     for key in values:
@@ -206,20 +203,6 @@ class LinearSpans(ElmoHead):
         return start, end, self.no_answer(torch.cat([mean, q, mean * q], -1)).squeeze(-1)
 
 
-class WordVectors(nn.Module):
-    """A table of word vectors: row 0 for no word, row 1 for unknown words, then one row for each word."""
-
-    def __init__(self, words: int, size: int):
-        super().__init__()
-        self.table = nn.Parameter(torch.zeros(words + 2, size))
-
-    def initial_weights(self):
-        init.zeros_(self.table)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.table)
-
-
 class ElmoTaskModel(ElmoPreTrainedModel):
     """Base class of task models: a biLM, frozen by default, the head that `config.head` names, its input and loss."""
 
@@ -239,8 +222,10 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         config.head, self.head_settings = {"type": name, **asdict(settings)}, settings
         self.elmo = ElmoModel(config)
         self.dropout = nn.Dropout(config.mix_dropout)
-        rows, columns = settings.word_vectors or (0, 0)
-        self.word_vectors = WordVectors(rows, columns) if rows else None
+        self.word_vectors = None
+        if settings.word_vectors:
+            word_vectors = package_attribute("tasks.word_vectors", "WordVectors", "Word vectors need")
+            self.word_vectors = word_vectors(*settings.word_vectors)
         input_size, output_size = (config.hidden_size * (place in settings.elmo_at) for place in ("input", "output"))
         if "output" in settings.elmo_at:
             dropout, l2 = settings.output_mix_dropout, settings.output_mix_l2
@@ -248,7 +233,9 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2 if l2 is None else l2
             )
             self.output_dropout = nn.Dropout(config.mix_dropout if dropout is None else dropout)
-        self.classifier = head_class(config, settings, columns + input_size, output_size)
+        self.classifier = head_class(
+            config, settings, input_size + sum((settings.word_vectors or ())[1:]), output_size
+        )
         self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
 
@@ -273,13 +260,12 @@ class ElmoTaskModel(ElmoPreTrainedModel):
             return None  # weights without a config
         return head.get("type") if isinstance(head, dict) else head
 
-    @torch.no_grad()
     def set_word_vectors(self, vectors: Any):
         """Fills the table of word vectors from an array: a row for each of the tokenizer's `vector_words`."""
-        vectors, expected = torch.as_tensor(vectors), self.head_settings.word_vectors
-        shape = list(vectors.shape)
-        check(shape == expected, "vectors", shape, f"the shape of the head's word_vectors, {expected}")
-        self.word_vectors.table[2:] = vectors.to(self.word_vectors.table)
+        check(
+            self.word_vectors is not None, "vectors", type(vectors).__name__, "a model whose head has `word_vectors`"
+        )
+        self.word_vectors.fill(vectors)
 
     def _apply_freezing(self):
         super()._apply_freezing()
@@ -329,7 +315,10 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         """Checks the inputs; returns a `HeadInput` for each sentence, and the biLM's layers if requested."""
         per_token = {"token_type_ids": token_type_ids, "word_vector_ids": word_vector_ids}
         check_inputs(self.config, input_ids, inputs_embeds, attention_mask=attention_mask, **per_token)
-        self._check_word_vectors(word_vector_ids)
+        if word_vector_ids is None and self.word_vectors is not None:
+            raise ValueError("Missing `word_vector_ids`. A tokenizer with `vector_words` returns them.")
+        if word_vector_ids is not None and self.word_vectors is None:
+            raise ValueError("Unexpected `word_vector_ids`: this model's head has no `word_vectors`.")
         mask = token_mask(input_ids, attention_mask, inputs_embeds)  # (B, T)
         masks = self._sentence_masks(mask, input_ids, token_type_ids) if self.separates_pairs else [mask]
         marks = None if self.separates_pairs else token_type_ids
@@ -356,18 +345,6 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         mixes = [None] * count if mix is None else mix.chunk(count)
         sentences = zip(torch.cat(parts, -1).chunk(count), words.chunk(count), mixes, strict=True)
         return [HeadInput(*sentence, marks) for sentence in sentences], layers
-
-    def _check_word_vectors(self, ids: Tensor | None):
-        if ids is None and self.word_vectors is not None:
-            raise ValueError("Missing `word_vector_ids`. A tokenizer with `vector_words` returns them.")
-        if ids is not None and self.word_vectors is None:
-            raise ValueError("Unexpected `word_vector_ids`: this model's head has no `word_vectors`.")
-        if ids is not None and can_inspect(ids):
-            most = self.head_settings.word_vectors[0] + 1
-            wrong = ids[(ids < 0) | (ids > most)].tolist()
-            check(not wrong, "word_vector_ids", wrong[:1], f"ids from 0 to {most}")
-            if not self.word_vectors.table[2:].any():
-                raise ValueError("The table of word vectors is empty. Fill it once: model.set_word_vectors(vectors).")
 
     def _sentence_masks(self, mask: Tensor, input_ids: Tensor | None, token_type_ids: Tensor | None) -> list[Tensor]:
         """The mask (B, T) of each sentence: one, or two of a pair."""
@@ -519,9 +496,7 @@ class ElmoForQuestionAnswering(ElmoTaskModel):
 
     def answers(self, tokenizer: Any, questions: Sequence[str], passages: Sequence[str], **options: Any) -> list[Any]:
         """The best span of each passage, see `elmo_hf.tasks.questions.answers.find_answers`. Needs the package."""
-        find_answers = package_attribute("tasks.questions.answers", "find_answers")
-        if find_answers is None:
-            raise ImportError("Answers to questions need the package: pip install elmo-hf.")
+        find_answers = package_attribute("tasks.questions.answers", "find_answers", "Answers to questions need")
         return find_answers(self, tokenizer, questions, passages, **options)
 
 

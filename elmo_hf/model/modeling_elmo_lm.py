@@ -1,10 +1,5 @@
-"""ElmoForPreTraining: the bidirectional language model with its softmax over words, for training and for scoring.
+"""ElmoForPreTraining: the bidirectional language model with its softmax over words, for training and for scoring."""
 
-The sampled softmax is that of the original (TensorFlow's): words are drawn without replacement from a log-uniform
-distribution over the lines of the vocabulary, which therefore has to be sorted by frequency.
-"""
-
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +11,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig
+from .configuration_elmo import ElmoConfig, package_attribute
 from .modeling_elmo import (
     ElmoLinear,
     ElmoModel,
@@ -56,32 +51,6 @@ class ElmoForPreTrainingOutput(ModelOutput):
     forward_logits: torch.FloatTensor | None = None
     backward_logits: torch.FloatTensor | None = None
     past_states: States | None = None
-
-
-# -- the sampled softmax
-
-
-def draw_words(number: int, vocabulary: int) -> tuple[Tensor, int]:
-    """Draws until there are `number` distinct lines; returns these, sorted, and the number of draws."""
-    if not 1 <= number <= vocabulary:
-        raise ValueError(f"Invalid number of negative samples: {number}. Expected 1 to {vocabulary}, the vocabulary.")
-    draws = torch.empty(0, dtype=torch.long)
-    while True:
-        fresh = torch.exp(torch.rand(max(4 * number, 64), dtype=torch.float64) * math.log(vocabulary + 1))
-        draws = torch.cat([draws, (fresh.long() - 1).clamp_(0, vocabulary - 1)])
-        ordered, places = torch.sort(draws, stable=True)
-        is_first = torch.ones_like(ordered, dtype=torch.bool)  # where a line is drawn for the first time
-        is_first[1:] = ordered[1:] != ordered[:-1]
-        words, first_draws = ordered[is_first], places[is_first]
-        if len(words) >= number:
-            last = first_draws.kthvalue(number).values
-            return words[first_draws <= last], int(last) + 1
-
-
-def log_expected_counts(words: Tensor, vocabulary: int, draws: int) -> Tensor:
-    """Log of the expected count of each line among distinct draws: 1 - (1 - p)^draws, p log-uniform."""
-    probability = torch.log1p(1 / (words.double() + 1)) / math.log(vocabulary + 1)
-    return torch.log(-torch.expm1(draws * torch.log1p(-probability))).float()
 
 
 def softmax_nll(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, own: Tensor | None = None) -> Tensor:
@@ -126,37 +95,18 @@ class ElmoSoftmax(ElmoLinear):
         Args:
             x: (..., P); with `targets` the rows (N, P) of each direction.
             targets: (N,) of each direction, lines of the vocabulary.
-            num_sampled: negative samples drawn for each direction; None for the whole vocabulary.
+            num_sampled: negative samples of each direction, which need the package; None for the whole vocabulary.
         """
         if targets is None:
             return linear(x, stored_weight(self), self.bias)  # no kernel: products in eight bits would change scores
         if num_sampled is not None:
-            return self._sampled_losses(x, targets, num_sampled)
+            sampled_losses = package_attribute("pretraining.sampled_softmax", "sampled_losses")
+            if sampled_losses is not None:  # without the package, the exact loss
+                return sampled_losses(self, x, targets, num_sampled)
         weight = dequantize(stored_weight(self))
         pairs = zip(x, targets, strict=True)
         # Autocast may have changed the type of the rows.
         return [run_kernel(softmax_nll, rows.to(weight.dtype), weight, self.bias, words) for rows, words in pairs]
-
-    def _sampled_losses(self, x: list[Tensor], targets: list[Tensor], num_sampled: int) -> list[Tensor]:
-        # Of the softmax, only the rows of targets and of negative samples are read, each once.
-        vocabulary = self.out_features
-        samples = [draw_words(num_sampled, vocabulary) for _ in x]
-        words = [drawn.to(x[0].device) for drawn, _ in samples]
-        lines, places = torch.unique(torch.cat([*targets, *words]), return_inverse=True)
-        weight, bias = self.rows(lines)  # (lines, P), (lines,)
-        places = places.split([len(part) for part in (*targets, *words)])
-        losses = []
-        for number, (rows, target, drawn, (_, draws)) in enumerate(zip(x, targets, words, samples, strict=True)):
-            of_targets, of_samples = places[number], places[len(x) + number]
-            rows = rows.to(weight.dtype)
-            corrected = bias - log_expected_counts(lines, vocabulary, draws)
-            biases = [corrected[subset] for subset in (of_targets, of_samples)]
-            own = (rows * weight[of_targets]).sum(-1).float() + biases[0]
-            # A sample that is the target itself does not count a second time.
-            hits = torch.searchsorted(drawn, target).clamp_(max=len(drawn) - 1)
-            hits = torch.where(drawn[hits] == target, hits, -1)
-            losses.append(run_kernel(softmax_nll, rows, weight[of_samples], biases[1], hits, own))
-        return losses
 
     def rows(self, lines: Tensor) -> tuple[Tensor, Tensor]:
         """The weight and bias of some lines of the vocabulary."""
@@ -188,9 +138,6 @@ class ElmoTiedSoftmax(ElmoSoftmax):
 
     def initial_weights(self):
         init.zeros_(self.bias)
-
-
-# -- the model
 
 
 class ElmoForPreTraining(ElmoPreTrainedModel):

@@ -23,9 +23,9 @@ from .configuration_elmo import (
     END_OF_SENTENCE_BYTE,
     END_OF_WORD_BYTE,
     PADDING_CHARACTER,
+    call_package,
     check,
     kernel_table,
-    package_attribute,
     resolve_name,
 )
 from .splitting_elmo import SPLITTINGS, get_splitting, panics_as_errors, replace_surrogates, split_words
@@ -281,14 +281,12 @@ class ElmoTokenizer(TokenizersBackend):
                 raise
             files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
             raise ValueError(f"Invalid {files}: {error}.") from error
-        check_files = package_attribute("hub.consistency", "check_loaded_tokenizer")
-        if check_files is not None:
-            check_files(tokenizer, pretrained_model_name_or_path, kwargs)
+        call_package("hub.consistency", "check_loaded_tokenizer", tokenizer, pretrained_model_name_or_path, kwargs)
         return tokenizer
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
-        """The arguments as they are: `__init__` itself reads tokenizer.json, of which transformers wants a vocabulary."""
+        """The arguments as they are: `__init__` itself reads tokenizer.json."""
         return kwargs
 
     # The words of the language model

@@ -13,8 +13,9 @@ from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.kernels import KERNELS, kernels_disabled
 from elmo_hf.kernels import softmax as softmax_kernel
 from elmo_hf.model import modeling_elmo_lm as module
-from elmo_hf.model.modeling_elmo_lm import draw_words
+from elmo_hf.pretraining import sampled_softmax
 from elmo_hf.pretraining.optimization import use_sparse_gradients
+from elmo_hf.pretraining.sampled_softmax import draw_words
 
 WORDS, ROWS, LENGTH = 11, 3, 5
 SMALL = {
@@ -91,7 +92,7 @@ def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sam
         batch = window(config, step)
         drawn = [draw_words(4, WORDS) for _ in range(config.num_directions)]
         turn = iter(drawn)
-        monkeypatch.setattr(module, "draw_words", lambda number, size, turn=turn: next(turn))
+        monkeypatch.setattr(sampled_softmax, "draw_words", lambda number, size, turn=turn: next(turn))
         output = model(**batch, past_states=carried, use_cache=True)
         output.loss.backward()
         fast = gradients(model)

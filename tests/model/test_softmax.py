@@ -10,7 +10,8 @@ from elmo_hf.kernels import kernels_disabled
 from elmo_hf.kernels import softmax as softmax_kernel
 from elmo_hf.model import modeling_elmo_lm
 from elmo_hf.model.modeling_elmo import run_kernel
-from elmo_hf.model.modeling_elmo_lm import draw_words, log_expected_counts, softmax_nll
+from elmo_hf.model.modeling_elmo_lm import softmax_nll
+from elmo_hf.pretraining.sampled_softmax import draw_words, log_expected_counts
 
 
 def formula(size):

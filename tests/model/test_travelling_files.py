@@ -16,7 +16,7 @@ FILES = {
     "splitting_elmo.py",
     "tokenization_elmo.py",
 }
-MOST_LINES = 3300
+MOST_LINES = 3200
 NOT_PUBLIC = re.compile(r"torch\._|torch\.ops|weakref|_thread|register_(at_fork|optimizer)|sys\.argv")
 SAVED = {
     "base": ("AutoModel", lambda: small(ElmoModel)),
