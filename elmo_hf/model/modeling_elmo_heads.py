@@ -222,20 +222,19 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         config.head, self.head_settings = {"type": name, **asdict(settings)}, settings
         self.elmo = ElmoModel(config)
         self.dropout = nn.Dropout(config.mix_dropout)
+        input_size, output_size = (config.hidden_size * (place in settings.elmo_at) for place in ("input", "output"))
         self.word_vectors = None
         if settings.word_vectors:
             word_vectors = package_attribute("tasks.word_vectors", "WordVectors", "Word vectors need")
             self.word_vectors = word_vectors(*settings.word_vectors)
-        input_size, output_size = (config.hidden_size * (place in settings.elmo_at) for place in ("input", "output"))
+            input_size += settings.word_vectors[1]
         if "output" in settings.elmo_at:
             dropout, l2 = settings.output_mix_dropout, settings.output_mix_l2
             self.output_mix = ElmoScalarMix(
                 config.num_hidden_layers + 1, config.mix, config.mix_layer_norm, config.mix_l2 if l2 is None else l2
             )
             self.output_dropout = nn.Dropout(config.mix_dropout if dropout is None else dropout)
-        self.classifier = head_class(
-            config, settings, input_size + sum((settings.word_vectors or ())[1:]), output_size
-        )
+        self.classifier = head_class(config, settings, input_size, output_size)
         self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
 
@@ -262,9 +261,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     def set_word_vectors(self, vectors: Any):
         """Fills the table of word vectors from an array: a row for each of the tokenizer's `vector_words`."""
-        check(
-            self.word_vectors is not None, "vectors", type(vectors).__name__, "a model whose head has `word_vectors`"
-        )
+        check(self.word_vectors, "vectors", type(vectors).__name__, "a model whose head has `word_vectors`")
         self.word_vectors.fill(vectors)
 
     def _apply_freezing(self):
