@@ -743,11 +743,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
             weights = _weights_of(pretrained_model_name_or_path)
             raise OSError(f"{weights} are damaged and cannot be read: {error}.") from error
         call_package("hub.consistency", "check_weight_types", pretrained_model_name_or_path, kwargs)
-        model._adapt_to_checkpoint(pretrained_model_name_or_path, report, kwargs)
+        call_package("hub.saved_heads", "replace_other_head", model, pretrained_model_name_or_path, report, kwargs)
         if getattr(model.config, "base_model", None):
-            attach_bilm = package_attribute("hub.head_checkpoints", "attach_bilm")
-            if attach_bilm is None:
-                raise ImportError("A checkpoint of a head alone needs the package: pip install elmo-hf.")
+            attach_bilm = package_attribute(
+                "hub.head_checkpoints", "attach_bilm", "A checkpoint of a head alone needs"
+            )
             attach_bilm(model, pretrained_model_name_or_path, kwargs)
         # Without the weights of a biLM a model would compute with random numbers; a head or a mix may be new.
         needed, prefix = ("token_encoder.", "bilm.", "softmax.weight_int8"), f"{cls.base_model_prefix}."
@@ -770,9 +770,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
             raise CheckpointError(f"{weights} do not fit config.json: {problems[0]}{more}. {expected}.")
         model._apply_freezing()  # loading makes every parameter trainable
         return (model, report) if wants_report else model
-
-    def _adapt_to_checkpoint(self, name: Any, report: dict[str, Any], options: dict[str, Any]):
-        """Called with transformers' report after weights were loaded; nothing here."""
 
     def post_init(self):
         """Quantizes and freezes what the config says."""

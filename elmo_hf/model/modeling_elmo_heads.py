@@ -13,7 +13,7 @@ from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import Pipeline, PreTrainedConfig, TextClassificationPipeline, TokenClassificationPipeline
+from transformers import Pipeline, TextClassificationPipeline, TokenClassificationPipeline
 from transformers.modeling_outputs import QuestionAnsweringModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
@@ -31,9 +31,6 @@ from .modeling_elmo import (
     token_mask,
     word_mask,
 )
-
-# Parts of a task model that do not belong to its biLM.
-HEAD_PARTS = ("classifier", "output_mix", "word_vectors")
 
 
 @strict
@@ -237,27 +234,6 @@ class ElmoTaskModel(ElmoPreTrainedModel):
         self.classifier = head_class(config, settings, input_size, output_size)
         self.reads_pairs = self.classifier.reads_pairs
         self.post_init()
-
-    def _adapt_to_checkpoint(self, name: Any, report: dict[str, Any], options: dict[str, Any]):
-        if self._saved_head_type(name, options) not in (None, self.config.head["type"]):
-            # Weights of two heads may share a name: those of another type of head are initialized anew.
-            own = {key: weight for key, weight in self.named_parameters() if key.split(".")[0] in HEAD_PARTS}
-            for weight in own.values():
-                weight._is_hf_initialized = False
-            for part in {key.split(".")[0] for key in own}:
-                self.get_submodule(part).apply(self._init_weights)
-            report["missing_keys"] |= own.keys()
-            report["mismatched_keys"] = {key for key in report["mismatched_keys"] if key[0] not in own}
-
-    def _saved_head_type(self, name: Any, options: dict[str, Any]) -> str | None:
-        """The type of `head` in the config.json beside the weights."""
-        options = {key: value for key, value in options.items() if key not in ("config", "state_dict")}
-        options["_commit_hash"] = getattr(self.config, "_commit_hash", None)
-        try:
-            head = None if name is None else PreTrainedConfig.get_config_dict(name, **options)[0].get("head")
-        except (OSError, ValueError):
-            return None  # weights without a config
-        return head.get("type") if isinstance(head, dict) else head
 
     def set_word_vectors(self, vectors: Any):
         """Fills the table of word vectors from an array: a row for each of the tokenizer's `vector_words`."""
