@@ -1,4 +1,4 @@
-"""The kernel for `character_features`: each word on no more characters than it has, all filters in one product.
+"""The kernel for `character_features`: each word is computed on its own length, all filters in one product.
 
 A convolution's window that lies wholly in the padding behind a word has the same value wherever it lies, so one such
 window stands for all. E is the character dimension, F the number of filters, W the width of the widest.
@@ -36,7 +36,7 @@ def character_features(
     if padding is None or not len(rows) or not is_eager([rows, *tensors]) or not share_type_and_device(tensors):
         return NotImplemented
     width = max(weight.shape[2] for weight in weights)
-    # Up to the last character that is no padding; the id of padding may also stand inside of a word.
+    # Up to the last character that is not padding; the id of padding may also occur inside a word.
     lengths = ((rows != padding) * torch.arange(1, rows.shape[1] + 1, device=rows.device)).amax(1)
     order = lengths.argsort(stable=True)
     lengths = lengths[order].tolist()
@@ -58,7 +58,7 @@ def character_features(
         x = x + bias
         x = torch.relu(x) if activation == "relu" else torch.tanh(x)
         if short < len(rows):
-            # A word that leaves no room for a window of mere padding needs all windows that there are, and no others.
+            # A word too long for a window of padding alone needs all of its windows, and no others.
             x = torch.cat([x, plain(sorted_rows[short:], embedding, filters, activation, padding)])
     return x.index_select(0, order.argsort())
 

@@ -123,7 +123,7 @@ def inference_product(weight: Any, rows: int) -> Product:
             return prepared("int8", (values, scale), lambda: Int8Product(values, scale))
         return prepared("int8 as floats", (values, scale), lambda: training_product(dequantize(weight)))
     if onednn.supports(weight.device.type, weight.dtype) and (library() is not None or rows >= 64):
-        # Of a copy: what is cached must not keep its weight alive.
+        # Packed from a copy, because a cached value must not keep its weight alive.
         return prepared("onednn", (weight,), lambda: OneDnnProduct(weight.detach().clone()))
     return PlainProduct(weight)
 

@@ -18,7 +18,7 @@ from .native_lstm import NativeCell
 from .steps import Steps
 from .threads import run_torch_in_parallel
 
-# Multiplications of one step from which on a thread for each direction is faster.
+# From this many multiplications per step on, a thread for each direction is faster.
 ENOUGH_FOR_THREADS = 2**21
 # The tensors of one direction: x, h, c and the four weights, the last of which may be None.
 GROUP = 7
@@ -53,7 +53,7 @@ class _LayerThroughTime(torch.autograd.Function):
         ctx.plain, ctx.steps, ctx.clips, ctx.tensors = plain, steps, clips, len(tensors)
         groups = [tensors[first : first + GROUP] for first in range(0, len(tensors), GROUP)]
         done = _for_each(steps, tensors[3], [partial(_forward, steps, clips, group) for group in groups])
-        # All of it by save_for_backward: gradient checkpointing and in-place checks know only of that.
+        # Everything goes through save_for_backward, which gradient checkpointing and in-place checks rely on.
         saved = [
             (*group, state.y, state.joined, *state.gates, *state.cells)
             for group, (_, state) in zip(groups, done, strict=True)

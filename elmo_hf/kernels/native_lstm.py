@@ -198,11 +198,11 @@ def largest_difference(library: Library) -> float:
 
 def _largest_difference_of_cells(library: Library) -> float:
     """The same for one step of the cell and of its backward pass."""
-    rows, size, ways, largest = 3, 2 * library.lanes, (NativeCell(library), None), 0.0
+    rows, size, largest = 3, 2 * library.lanes, 0.0
     for bound in (None, 0.5):
         results = []
-        for way in ways:
-            forward, backward = (cell_, cell_backward_) if way is None else (way.forward, way.backward)
+        for native in (NativeCell(library), None):
+            forward, backward = (cell_, cell_backward_) if native is None else (native.forward, native.backward)
             gates, before = 3 * _numbers(rows, 4 * size), _numbers(rows, size)
             after, d_m, d_c = before.clone(), _numbers(2 * rows, size)[rows:], _numbers(3 * rows, size)[2 * rows :]
             m, d_gates, m_again = forward(gates, after, bound), torch.empty(rows, 4 * size), torch.empty(rows, size)
@@ -213,8 +213,10 @@ def _largest_difference_of_cells(library: Library) -> float:
 
 
 class _RowByRow(PlainProduct):
-    """Products without threads: hundreds of small ones, each of which would wait for both processors of a busy
-    machine, would delay the first sentence by seconds.
+    """Products without threads.
+
+    The check computes hundreds of small products. On a busy machine each would wait for all processors, which would
+    delay the first sentence by seconds.
     """
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -229,6 +231,6 @@ class _RowByRow(PlainProduct):
 
 
 def _numbers(*shape: int) -> torch.Tensor:
-    """Between -1 and 1 in no order, without drawing any: other people's random numbers stay what they are."""
+    """Pseudo-random numbers between -1 and 1 that do not change the state of any random generator."""
     k = torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64)
     return (k * k * 0.6180339887498949 % 2 - 1).view(shape).float()

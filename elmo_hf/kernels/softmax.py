@@ -64,7 +64,7 @@ class _Nll(torch.autograd.Function):
                 logits[hits, targets[part][hits]] = -torch.inf
                 truth = own[part].to(logits.dtype)
                 largest = torch.maximum(logits.amax(-1), truth)
-            # Divided by their sum only where they meet few numbers: a pass over (n, K) less, and no second exp.
+            # They are divided by their sum later, on smaller tensors, which saves a pass over (n, K) and a second exp.
             shares = logits.sub_(largest[:, None]).exp_()
             of_truth, sums = torch.exp(truth - largest), shares.sum(-1)
             sums = sums if own is None else sums + of_truth
@@ -125,5 +125,5 @@ def _add_gradients(
         gradients[0][part] = multiply(shares, weight.t()) * scale
     if gradients[1] is not None:
         of_part = weight_gradient(shares, (rows * scale).to(weight.dtype))
-        # Not added to zeros: the numbers may lie in another order, and adding across orders is slow.
+        # The first part is not added to zeros: its strides may differ, and adding across strides is slow.
         gradients[1] = gradients[1].add_(of_part) if part.start else of_part

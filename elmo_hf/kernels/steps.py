@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-# Tokens whose input half of the gates is one product. More would not fit into the cache until their step.
+# Tokens whose input half of the gates is computed in one product. More would not stay in the cache until their step.
 TOKENS_AT_ONCE = 192
 
 

@@ -11,7 +11,7 @@ import torch
 def run_in_parallel(calls: Sequence[Callable[[], None]]):
     """Runs all calls but the first in threads of their own, where more than one thread is allowed.
 
-    A thread that is late, because other processes keep the processors busy, finds its call done by this one.
+    If a thread starts late because other processes keep the processors busy, this thread runs its call instead.
     """
     errors = []
 
@@ -44,7 +44,7 @@ def run_torch_in_parallel(calls: Sequence[Callable[[], None]]):
     share = max(1, threads // len(calls))
 
     def run_with_share(call: Callable[[], None]):
-        # Both belong to a thread: a new one uses all of torch's threads, and records gradients.
+        # Both settings are per thread: a new thread uses all of torch's threads and records gradients.
         torch.set_num_threads(share)
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             call()

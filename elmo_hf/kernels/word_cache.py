@@ -103,7 +103,7 @@ class WordCache:
         size = 0 if self._vectors is None else len(self._vectors)
         if size < len(self._keys):
             rows = min(max(2 * size, len(self._keys), 1024), capacity)
-            # What inference mode creates could not be written to outside of it.
+            # A tensor created in inference mode could not be written to outside of it.
             with torch.inference_mode(False):
                 vectors = torch.empty(rows, like.shape[1], dtype=like.dtype, device=like.device)
             if size:

@@ -477,7 +477,8 @@ class ElmoBiLm(nn.Module):
         if past_states is None:
             past_states = self.initial_states(packing.shape[0], inputs[0])
         outputs, states = [], []
-        for layer, stacks, (h, c) in zip(self.layers, zip(*self.directions, strict=True), past_states, strict=True):
+        both = [stack for stack in (self.forward_layers, self.backward_layers) if stack is not None]
+        for layer, stacks, (h, c) in zip(self.layers, zip(*both, strict=True), past_states, strict=True):
             inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
             weights = [stack(x.detach()) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .loader import Library, find
 
-# Numbers of the check; outputs and states are at most 3.
+# The largest difference between the library and the loop in Python; outputs and states are at most 3.
 LARGEST_DIFFERENCE = 1e-5
 
 _lock = threading.RLock()

@@ -101,7 +101,7 @@ def _built() -> Library | None:
 
 
 def _loaded(path: Path, expected: str, name: str) -> Library:
-    # A damaged library must not be loaded to find out: the process would end.
+    # Loading a damaged library could crash the process, so its checksum is verified first.
     content = path.read_bytes() if path.exists() else None
     if content is None:
         raise ValueError(f"{path} is missing.")
