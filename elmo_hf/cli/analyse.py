@@ -117,12 +117,12 @@ def surprise(
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
     note_missing_library(device)
     sentences = TextInput(lines, ", ".join(files or ["-"]), lambda: scorer.tokenizer.splitting)
-    found = TextSurprisal(
+    result = TextSurprisal(
         list(tqdm(_surprisal_in_steps(scorer, list(sentences)), "", len(lines), unit=" sentences", disable=None))
     )
     if html is not None:
-        html.write_text(found.to_html(), encoding="utf-8", errors="xmlcharrefreplace")
-    show_result(found, plot, json)
+        html.write_text(result.to_html(), encoding="utf-8", errors="xmlcharrefreplace")
+    show_result(result, plot, json)
 
 
 @analyse.command(no_args_is_help=True)
@@ -224,11 +224,11 @@ def probe(
     check_outputs(plot, json)
     reader = _reader(model, None, device)
     files = {"train": train, "dev": dev, **{_stem(path): path for path in test or []}}
-    for one in column:
-        data = {name: read_labelled(path, one) for name, path in files.items()}
+    for column_name in column:
+        data = {name: read_labelled(path, column_name) for name, path in files.items()}
         say = lambda name: typer.echo(f"{name} ...", err=True)  # noqa: E731
-        found = measure(reader, data, one, word_vectors, store, epochs, seed, say)
-        show_result(found, *(_for_column(path, one, column) for path in (plot, json)))
+        result = measure(reader, data, column_name, word_vectors, store, epochs, seed, say)
+        show_result(result, *(_for_column(path, column_name, column) for path in (plot, json)))
 
 
 @analyse.command(no_args_is_help=True)
@@ -325,12 +325,12 @@ def efficiency(
 
     check_outputs(plot, json)
     say = lambda text: typer.echo(text, err=True)  # noqa: E731
-    found = measure(
+    result = measure(
         *(recipe, model, train, test, output_dir, word_vectors, size, elmo, range(1, seeds + 1), score),
         shlex.split(options),
         say,
     )
-    show_result(found, plot, json)
+    show_result(result, plot, json)
 
 
 def _surprisal_in_steps(scorer: Any, sentences: list[str]) -> Iterator[Any]:

@@ -20,6 +20,7 @@ class Progress:
         self.last = "No part was made."
 
     def __call__(self, summary: "RunSummary"):
+        """Shows the progress of a run."""
         if self.bar is None:
             from tqdm import tqdm
 

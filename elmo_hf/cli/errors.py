@@ -4,7 +4,6 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 import typer
 
@@ -13,7 +12,7 @@ EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 EXPECTED_NAMES = ("StrictDataclassError",)
 
 
-def run(app: Callable[[], None]) -> NoReturn | None:
+def run(app: Callable[[], None]) -> None:
     """Runs the command line; an error that users can fix ends it with exit code 1 and one sentence."""
     _make_writable()
     try:

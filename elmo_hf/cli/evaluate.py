@@ -42,7 +42,7 @@ def evaluate(
     from elmo_hf.atomic_files import write_text_atomically
     from elmo_hf.tasks import evaluate as evaluate_model
 
-    found = evaluate_model(
+    result = evaluate_model(
         model,
         file,
         compare=compare,
@@ -54,6 +54,6 @@ def evaluate(
         worst=worst,
         device=device,
     )
-    typer.echo(str(found))
+    typer.echo(str(result))
     if json_file is not None:
-        write_text_atomically(json_file, json.dumps(found.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        write_text_atomically(json_file, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")

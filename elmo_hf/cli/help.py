@@ -35,11 +35,13 @@ def prepare_help(app: typer.Typer):
     """Prepares the help texts of all commands of an app: their docstrings, arguments and options."""
     app.info.cls = Group
     for command in app.registered_commands:
+        assert command.callback is not None  # every command here is a function
         command.cls = Command
         command.help = escape_markup(join_paragraphs(command.help or inspect.getdoc(command.callback) or ""))
         for parameter in inspect.signature(command.callback).parameters.values():
             _prepare_parameter(parameter)
     for group in app.registered_groups:
+        assert group.typer_instance is not None
         group.cls = Group
         prepare_help(group.typer_instance)
 

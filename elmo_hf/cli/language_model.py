@@ -99,12 +99,12 @@ def score(
     scores = scorer.score_stream(TextInput(lines, _join(files or "-"), lambda: scorer.tokenizer.splitting))
     first = list(islice(scores, 1))  # an error in the text comes before the table
     _print_row("sentence", *directions, "word" if words else "words")
-    for number, found in enumerate(chain(first, scores), 1):
-        each = [getattr(found, name) for name in directions]
+    for number, scored in enumerate(chain(first, scores), 1):
+        each = [getattr(scored, name) for name in directions]
         if not words:
-            _print_row(number, *(values.sum() for values in each), " ".join(found.tokens[1:-1]))
+            _print_row(number, *(values.sum() for values in each), " ".join(scored.tokens[1:-1]))
             continue
-        for token, *values in zip(found.tokens, *each, strict=True):
+        for token, *values in zip(scored.tokens, *each, strict=True):
             _print_row(number, *values, token)
 
 
@@ -130,9 +130,9 @@ def substitute(
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
     note_missing_library(device)
     check_sentences([sentence], scorer.tokenizer.splitting)
-    found = scorer.substitutes(sentence, position, k, specials)
+    predictions = scorer.substitutes(sentence, position, k, specials)
     _print_row("score", "forward", "backward", "word")
-    for word, *scores in found:
+    for word, *scores in predictions:
         _print_row(*scores, word)
 
 
@@ -155,10 +155,10 @@ def predict(
     scorer = ElmoScorer.from_pretrained(model, choose_splitting(splitting, tokenized), device)
     note_missing_library(device)
     check_sentences([text], scorer.tokenizer.splitting)
-    found = (scorer.previous_words if before else scorer.next_words)(text, k, specials)
+    predictions = (scorer.previous_words if before else scorer.next_words)(text, k, specials)
     _print_row("score", "word")
-    for one in found:
-        _print_row(one.score, one.word)
+    for prediction in predictions:
+        _print_row(prediction.score, prediction.word)
 
 
 def _join(files: list[str] | str) -> str:

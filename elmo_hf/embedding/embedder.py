@@ -1,4 +1,4 @@
-"""ElmoEmbedder: sentences in, their vectors out."""
+"""ElmoEmbedder: computes vectors of sentences."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ Layers = str | int | Sequence[int]
 
 
 class Reading(TypedDict, total=False):
-    """What `encode` takes that does not change the type of what it gives."""
+    """The arguments of `encode` that do not change the type of its result."""
 
     batch_tokens: int
     batch_size: int | None
@@ -45,15 +45,15 @@ class Reading(TypedDict, total=False):
 
 
 class ElmoEmbedder:
-    """Turns sentences into vectors: batches by length, in the order given, any number of them in constant memory.
+    """Computes vectors of any number of sentences in constant memory: batches by length, results in input order.
 
-    Every sentence is read from a fresh state, unless `stateful=True`: its vectors depend on nothing but itself.
+    The state is reset at sentence starts, unless `stateful=True`: vectors depend on nothing but their own sentence.
 
     Args:
         model: an ElmoModel (for another class, its `elmo`).
         tokenizer: its ElmoTokenizer.
         remember: how many word vectors the model caches from call to call, see `ElmoModel.cache_words`; 0 for none.
-            Not given: those that fit into 64 MB, unless the model has a cache already.
+            Default: as many as fit into 64 MB, unless the model has a cache already.
 
     Example:
 
@@ -92,9 +92,10 @@ class ElmoEmbedder:
 
         Args:
             name: a folder, a repository of the Hub, or `"english"`; of a model with a head, its ELMo is taken.
-            splitting: how strings become words, as ElmoTokenizer's; not given, as saved with the model.
-            device: as `"cuda"`; not given, a GPU if there is one.
-            kwargs: what any `from_pretrained` takes, as `revision`.
+            splitting: how strings are split into words, see ElmoTokenizer. Default: as saved with the model.
+            device: a device of torch, e.g. `"cuda"`. Default: a GPU if available.
+            remember: see the class.
+            kwargs: other arguments of `from_pretrained`, e.g. `revision`.
         """
         device = choose_device(device)  # before anything is loaded
         chosen = {} if splitting is None else {"splitting": splitting}
@@ -109,7 +110,7 @@ class ElmoEmbedder:
         model = getattr(loaded, loaded.base_model_prefix, loaded)
         return cls(model.to(device), tokenizer, remember)
 
-    # What comes out follows from what goes in; where that is known at run time only, it is Any.
+    # The type of the result depends on the arguments; where it is known only at run time, it is Any.
 
     @overload
     def encode(
@@ -177,26 +178,26 @@ class ElmoEmbedder:
         as_tensors: bool = False,
         show_progress: bool | None = None,
     ) -> Any:
-        """The vectors of sentences.
+        """Computes the vectors of sentences.
 
         Args:
-            sentences: one string, or any number of strings or lists of words; a generator gives a generator. With
-                `is_split_into_words=True` one list of words is one sentence.
+            sentences: one string, or any number of strings or lists of words; for a generator a generator is returned.
+                With `is_split_into_words=True` one list of words is one sentence.
             layers: `"mix"`, `"average"`, `"top"`, a layer's number, or several of them: `"all"`, or a list of numbers.
             pooling: None for a vector of each word; `"mean"`, `"max"` or `"first_last"` for one of each sentence.
-            batch_tokens: tokens that are read at one time; longer sentences are a batch of their own.
-            batch_size: sentences that are read at one time, in place of `batch_tokens`.
-            stateful: go on from batch to batch with the LSTMs' state, as the original programs do: sentence k of a
-                batch goes on from sentence k of the one before. Batches are then `batch_size` neighbours (1 if not
-                given). The state begins with zeros at every call.
+            batch_tokens: number of tokens in a batch; a longer sentence is a batch of its own.
+            batch_size: number of sentences in a batch, in place of `batch_tokens`.
+            stateful: carry the state of the LSTMs from batch to batch, as the original programs do: sentence k of a
+                batch continues the state of sentence k of the batch before. Batches then consist of `batch_size`
+                consecutive sentences (default 1). The state is zero at the beginning of every call.
             dtype: `"float32"`, `"float16"` or `"bfloat16"`.
             boundaries: vectors of `<S>` and `</S>` too, as first and last of each sentence.
             as_tensors: torch tensors in place of NumPy arrays (which have no bfloat16).
-            show_progress: a bar; not given, where somebody watches and there is something to wait for.
+            show_progress: show a progress bar. Default: on a terminal, for more than 1,000 sentences.
 
         Returns:
-            An array (words, size) of each sentence; with several layers (layers, words, size). With `pooling` one
-            array of all, (sentences, size) or (sentences, layers, size). For one sentence its own.
+            A list of arrays (words, size), one for each sentence; with several layers (layers, words, size). With
+            `pooling` one array, (sentences, size) or (sentences, layers, size). For a single sentence, its array.
         """
         spec = OutputSpec.from_arguments(self.model.config, layers, pooling, boundaries, dtype)
         if spec.dtype == "bfloat16" and not as_tensors:
@@ -209,13 +210,13 @@ class ElmoEmbedder:
         if is_split_into_words and isinstance(sentences, (list, tuple)):
             single = not sentences or isinstance(sentences[0], str)
         whole = single or isinstance(sentences, (list, tuple))
-        given: Any = [sentences] if single else sentences
-        total = len(given) if whole else None
-        stream = self._stream(given, spec, batch_tokens, batch_size, stateful, _bar(show_progress, total))
-        found = (spec.squeeze(vectors) if as_tensors else spec.squeeze(vectors).numpy() for vectors in stream)
+        texts: Any = [sentences] if single else sentences
+        total = len(texts) if whole else None
+        stream = self._stream(texts, spec, batch_tokens, batch_size, stateful, _bar(show_progress, total))
+        arrays = (spec.squeeze(vectors) if as_tensors else spec.squeeze(vectors).numpy() for vectors in stream)
         if not whole:
-            return found
-        results = list(found)
+            return arrays
+        results = list(arrays)
         if single:
             return results[0]
         if pooling is None:
@@ -283,14 +284,14 @@ class ElmoEmbedder:
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
     ) -> list[torch.Tensor]:
-        """Lists of words, each from a fresh state -> for each (layers, rows, size)."""
+        """The vectors (layers, rows, size) of each list of words, with the state reset at its start."""
         results: list[Any] = [None] * len(sentences)
         table, lines = self._word_table(sentences)
         for numbers in batches_by_length([len(words) for words in sentences], batch_tokens, batch_size):
             batch = [sentences[number] for number in numbers]
             vectors, _ = self._read_batch(batch, spec, table, lines, None)
-            for number, found in zip(numbers, vectors, strict=True):
-                results[number] = found
+            for number, rows in zip(numbers, vectors, strict=True):
+                results[number] = rows
         return results
 
     @torch.inference_mode()
@@ -298,7 +299,7 @@ class ElmoEmbedder:
     def read_in_order(
         self, sentences: Sequence[Sequence[str]], spec: OutputSpec, batch_size: int, states: Any = None
     ) -> tuple[list[torch.Tensor], Any]:
-        """The same in batches of neighbours that go on from state to state; and the state after the last."""
+        """The same in batches of consecutive sentences that carry the state; and the state after the last batch."""
         results = []
         table, lines = self._word_table(sentences)
         for start in range(0, len(sentences), batch_size):
@@ -310,7 +311,7 @@ class ElmoEmbedder:
         return results, states
 
     def word_vectors(self, words: Sequence[str]) -> torch.Tensor:
-        """Words -> what the biLM reads in their places, (words, P): layer 0, whatever stands around them."""
+        """The context-free vectors (words, P) of words, which the biLM reads: one half of layer 0."""
         check_is_list(words, "words", "a list of words")
         return self._vectors_of_rows(self.tokenizer.word_table(list(words))[3:])
 
@@ -360,11 +361,11 @@ def embed(model: str | os.PathLike, sentences: Any, **kwargs: Any) -> Any: ...
 
 
 def embed(model: str | os.PathLike, sentences: Any, **kwargs: Any) -> Any:
-    """The vectors of sentences in one line; the model is loaded at the first call and kept for the next.
+    """Computes vectors of sentences in one call. The model of the last call is cached.
 
     Args:
-        model: a folder or a repository of the Hub.
-        sentences, kwargs: as ElmoEmbedder.encode takes them.
+        model: a folder, a repository of the Hub, or a bundled model, e.g. `"english"`.
+        sentences, kwargs: see `ElmoEmbedder.encode`.
 
     Example:
 
@@ -388,7 +389,7 @@ def _kept_embedder(name: str) -> ElmoEmbedder:
 
 
 def batches_by_length(lengths: Sequence[int], batch_tokens: int, batch_size: int | None) -> Iterator[list[int]]:
-    """Numbers of sentences that are read together: those of like length, the longest first."""
+    """Batches of sentences of similar lengths, as their numbers; the longest first."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
         # The first is the longest, and the others are padded to its length.
@@ -410,14 +411,16 @@ def _check_budget(batch_tokens: int, batch_size: int | None):
 
 
 def _lists(sentences: Iterable[Any]) -> list[list[str]] | Iterator[list[str]]:
-    """Refuses strings where AllenNLP wants lists of words."""
+    """The sentences, each checked to be a list of words."""
 
     def check(sentence: Any) -> list[str]:
         if isinstance(sentence, str):
             raise ValueError(f"Invalid sentence: the string {sentence!r:.60}. Expected a list of words.")
         return list(sentence)
 
-    return [check(one) for one in sentences] if isinstance(sentences, (list, tuple)) else map(check, sentences)
+    return (
+        [check(sentence) for sentence in sentences] if isinstance(sentences, (list, tuple)) else map(check, sentences)
+    )
 
 
 def _bar(show: bool | None, total: int | None) -> Any:

@@ -82,21 +82,21 @@ def digest_of(digests: Iterable[str]) -> str:
     return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
 
 
-def check_file(output: Path, settings: dict[str, Any], found: Iterable[Chunk]) -> RunSummary:
+def check_file(output: Path, settings: dict[str, Any], chunks: Iterable[Chunk]) -> RunSummary:
     """A file that is there was finished, if it was made by the same command; anything else is refused."""
-    here = Hdf5Store(output).settings
-    if "input" not in here:
+    existing = Hdf5Store(output).settings
+    if "input" not in existing:
         raise ValueError(f"{output} is there already, and was not written by this program. Choose another output.")
-    check_settings(output, here, settings)
+    check_settings(output, existing, settings)
     summary = RunSummary(finished=True)
 
     def digests() -> Iterable[str]:
-        for chunk in found:
+        for chunk in chunks:
             summary.parts += 1
             summary.existing += 1
             yield chunk.digest()
 
-    if digest_of(digests()) != here["input"]:
+    if digest_of(digests()) != existing["input"]:
         raise ValueError(f"{output} was made from other sentences. Choose another output.")
     # Killed between the rename and this.
     with suppress(FileNotFoundError):
@@ -124,15 +124,18 @@ class Hdf5Store(EmbeddingStore):
         self.settings |= {"pooling": None, "boundaries": False}
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
-        found = [self._read(str(number)) for number in range(start, stop)]
+        """The vectors (layers, rows, size) of each sentence from `start` to `stop`."""
+        arrays = [self._read(str(number)) for number in range(start, stop)]
         pooled = self.settings["pooling"] is not None
-        found = [vectors if self.settings["several"] else vectors[None] for vectors in found]
-        return [vectors[:, None] if pooled else vectors for vectors in found]
+        arrays = [vectors if self.settings["several"] else vectors[None] for vectors in arrays]
+        return [vectors[:, None] if pooled else vectors for vectors in arrays]
 
     def words(self, number: int) -> list[str]:
+        """The words of a sentence: its text, split at white space."""
         return self.text(number).split()
 
     def text(self, number: int) -> str:
+        """The text of a sentence."""
         number = self._place(number)
         if number not in self._texts:
             raise ValueError(

@@ -53,10 +53,12 @@ class OutputSpec:
 
     @property
     def count(self) -> int:
+        """The number of layers."""
         return 1 if isinstance(self.layers, str) else len(self.layers)
 
     @property
     def torch_dtype(self) -> torch.dtype:
+        """The number type as torch names it."""
         return DTYPES[self.dtype]
 
     def select_layers(self, mixed: torch.Tensor, hidden_states: Sequence[torch.Tensor] | None) -> list[torch.Tensor]:
@@ -77,9 +79,9 @@ class OutputSpec:
             words = (places > 0) & (places <= lengths.to(places.device)[:, None])  # (B, T)
             pooled = torch.stack([pool_words(x.float(), words, self.pooling, directions) for x in chosen], 1)
             return list(pooled[:, :, None].to("cpu", self.torch_dtype))  # (layers, 1, size) each
-        kept = torch.stack([x.to("cpu", self.torch_dtype) for x in chosen], 1)  # (B, layers, T, size)
+        stacked = torch.stack([x.to("cpu", self.torch_dtype) for x in chosen], 1)  # (B, layers, T, size)
         begin, end = (0, 2) if self.boundaries else (1, 1)
-        return [row[:, begin : length + end] for row, length in zip(kept, lengths.tolist(), strict=True)]
+        return [row[:, begin : length + end] for row, length in zip(stacked, lengths.tolist(), strict=True)]
 
     def squeeze(self, vectors: Any) -> Any:
         """(layers, rows, size) of one sentence -> without the axes that were not asked for."""
@@ -97,8 +99,8 @@ def _chosen_layers(layers: Any, number: int) -> tuple[str | tuple[int, ...], boo
             return (tuple(range(number + 1)), True) if layers == "all" else ((number,), False)
     several = isinstance(layers, (list, tuple))
     numbers = list(layers) if several else [layers]
-    if numbers and all(type(one) is int and -number - 1 <= one <= number for one in numbers):
-        return tuple(one % (number + 1) for one in numbers), several
+    if numbers and all(type(index) is int and -number - 1 <= index <= number for index in numbers):
+        return tuple(index % (number + 1) for index in numbers), several
     raise ValueError(
         f"Invalid `layers`: {layers!r}. Expected {', '.join(map(repr, NAMED_LAYERS))}, a number from 0 (the token "
         f"vectors) to {number}, or a list of such numbers."

@@ -17,6 +17,7 @@ ROWS_OF_GROUP = 32
 
 
 def write(path: Path, shard: Shard):
+    """Writes a shard to a file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -86,21 +87,24 @@ class Reader:
         self.notes = read_notes(metadata.get(NOTES.encode()), path)
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
+        """The vectors (layers, rows, size) of each sentence from `start` to `stop`."""
         import pyarrow as pa
 
-        layers, size, found = self.notes["layers"], self.notes["size"], []
+        layers, size, arrays = self.notes["layers"], self.notes["size"], []
         for lists in self._column("vectors", start, stop):
             numbers = lists.values
             while not pa.types.is_floating(numbers.type):
                 numbers = numbers.flatten()
             rows = len(numbers) // (layers * size)
-            found.append(numbers.to_numpy().reshape(layers, rows, size))
-        return found
+            arrays.append(numbers.to_numpy().reshape(layers, rows, size))
+        return arrays
 
     def words(self, start: int, stop: int) -> list[list[str]]:
+        """The words of each sentence from `start` to `stop`."""
         return self._column("words", start, stop).to_pylist()
 
     def texts(self, start: int, stop: int) -> list[str]:
+        """The text of each sentence from `start` to `stop`."""
         return self._column("text", start, stop).to_pylist()
 
     def _column(self, name: str, start: int, stop: int) -> Any:

@@ -13,6 +13,7 @@ from .shards import NOTES, REMEDY, BrokenShard, Shard, ShardFormat, notes_text, 
 
 def write(path: Path, shard: Shard):
     # (rows, layers, size): a sentence is one run of bytes.
+    """Writes a shard to a file."""
     starts = starts_of([vectors.shape[1] for vectors in shard.vectors])
     rows = torch.cat([vectors.transpose(0, 1) for vectors in shard.vectors]).contiguous()
     tensors = {
@@ -37,7 +38,7 @@ def _strings(name: str, strings: list[str]) -> dict[str, torch.Tensor]:
     encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
     joined = bytearray(b"".join(encoded))
     letters = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.zeros(0, dtype=torch.uint8)
-    return {name: letters, f"{name}_starts": torch.from_numpy(starts_of([len(one) for one in encoded]))}
+    return {name: letters, f"{name}_starts": torch.from_numpy(starts_of([len(string) for string in encoded]))}
 
 
 def _checksum(rows: torch.Tensor) -> int:
@@ -58,7 +59,8 @@ class Reader:
             raise BrokenShard.because(f"{path} is damaged, or no safetensors file", error) from None
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
-        starts, found = self._starts[start : stop + 1], []
+        """The vectors (layers, rows, size) of each sentence from `start` to `stop`."""
+        starts, arrays = self._starts[start : stop + 1], []
         rows = self._file.get_slice("vectors")[int(starts[0]) : int(starts[-1])]  # (rows, layers, size)
         checksums = self._file.get_slice("checksums")[start:stop].tolist()
         for number, (a, b) in enumerate(zip(starts[:-1] - starts[0], starts[1:] - starts[0], strict=True)):
@@ -67,10 +69,11 @@ class Reader:
                     f"{self.path} is damaged: the numbers of its sentence {start + number} have changed. {REMEDY}"
                 )
             values = rows[a:b].float() if rows.dtype == torch.bfloat16 else rows[a:b]
-            found.append(values.numpy().transpose(1, 0, 2))
-        return found
+            arrays.append(values.numpy().transpose(1, 0, 2))
+        return arrays
 
     def words(self, start: int, stop: int) -> list[list[str]]:
+        """The words of each sentence from `start` to `stop`."""
         if self._word_starts is None:
             self._word_starts = starts_of(self._file.get_tensor("word_counts").numpy())
         starts = self._word_starts[start : stop + 1]
@@ -78,6 +81,7 @@ class Reader:
         return [flat[a - starts[0] : b - starts[0]] for a, b in zip(starts[:-1], starts[1:], strict=True)]
 
     def texts(self, start: int, stop: int) -> list[str]:
+        """The text of each sentence from `start` to `stop`."""
         if "texts" not in self._file.keys():
             return [" ".join(words) for words in self.words(start, stop)]
         return self._strings("texts", start, stop)

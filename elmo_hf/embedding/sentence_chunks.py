@@ -28,13 +28,13 @@ class Chunk:
 
     def digest(self) -> str:
         """Tells other sentences, or the same ones split otherwise, apart from these."""
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         for sentence in self.sentences:
             pieces = [sentence] if isinstance(sentence, str) else sentence
             lengths = " ".join(map(str, map(len, pieces)))
             text = f"{isinstance(sentence, str):d} {lengths}\n{''.join(pieces)}"
-            found.update(text.encode("utf-8", "surrogatepass"))
-        return found.hexdigest()
+            digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
 
 def chunks(
@@ -61,7 +61,8 @@ def chunks(
 
     ```
     """
-    number, first, held, characters = 0, 0, [], 0
+    held: list[Sentence] = []
+    number, first, characters = 0, 0, 0
     for group in _groups(sentences, together):
         size = sum(map(_characters, group))
         room = most_characters * min(number + 1, rising) // rising

@@ -41,6 +41,7 @@ class WriterSpec:
     settings: dict[str, Any]
 
     def load(self) -> "ShardWriter":
+        """Loads a shard writer with its own model."""
         return ShardWriter(load_embedder(self.model, self.settings["splitting"], self.device, self.arguments), self)
 
 
@@ -200,15 +201,15 @@ def fingerprint(embedder: ElmoEmbedder) -> str:
     facts = [settings, tokenizer.word_truncation, vocabulary]
     if tokenizer.dictionary is not None:  # only then: stores that were begun without one go on
         facts.append(tokenizer.dictionary.to_dict())
-    found = hashlib.blake2b(digest_size=16)
-    found.update(json.dumps(facts, sort_keys=True).encode())
+    whole = hashlib.blake2b(digest_size=16)
+    whole.update(json.dumps(facts, sort_keys=True).encode())
     tensors = sorted(model.state_dict().items())
     # A hundred million numbers are a second of work for one thread, before the first shard is begun.
     with ThreadPoolExecutor(min(MAX_PROCESSES, num_processors())) as pool:
         digests = pool.map(_digest, (tensor for _, tensor in tensors))
         for (name, tensor), digest in zip(tensors, digests, strict=True):
-            found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode() + digest)
-    return found.hexdigest()
+            whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode() + digest)
+    return whole.hexdigest()
 
 
 def _digest(tensor: torch.Tensor) -> bytes:

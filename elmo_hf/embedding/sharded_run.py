@@ -31,7 +31,8 @@ class Writer(Protocol):
 
     device: torch.device
 
-    def write(self, chunk: Chunk) -> WrittenShard: ...
+    def write(self, chunk: Chunk) -> WrittenShard:
+        """Computes the shard of a chunk and writes it."""
 
     def is_intact(self, chunk: Chunk) -> bool:
         """Whether the shard of a chunk can be read completely and has the content of the chunk."""
@@ -50,7 +51,8 @@ class WriterLoader(Protocol):
     folder: str
     settings: dict[str, Any]
 
-    def load(self) -> Writer: ...
+    def load(self) -> Writer:
+        """Loads the writer in another process."""
 
 
 @dataclass

@@ -43,9 +43,11 @@ class ShardReader(Protocol):
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
         """(layers, rows, size) of some sentences; bfloat16 comes as float32."""
 
-    def words(self, start: int, stop: int) -> list[list[str]]: ...
+    def words(self, start: int, stop: int) -> list[list[str]]:
+        """The words of each sentence from `start` to `stop`."""
 
-    def texts(self, start: int, stop: int) -> list[str]: ...
+    def texts(self, start: int, stop: int) -> list[str]:
+        """The text of each sentence from `start` to `stop`."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class BrokenShard(ValueError):
 
 
 def shard_name(number: int, ending: str) -> str:
+    """The file name of a shard: `part-000000.safetensors`."""
     return f"part-{number:06d}{ending}"
 
 
@@ -81,9 +84,10 @@ def read_notes(text: str | bytes | None, path: Path) -> dict[str, Any]:
 
 
 def notes_text(notes: dict[str, Any]) -> str:
+    """The notes of a shard as JSON with sorted keys."""
     return json.dumps(notes, sort_keys=True)
 
 
-def starts_of(lengths: Sequence[int]) -> np.ndarray:
+def starts_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     """Where each of several things begins that lie one behind the other, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64), dtype=np.int64)])

@@ -52,22 +52,22 @@ def average_vectors(
     check_is_list(sentences, "sentences")
     check_is_list(words or [], "words", "a list of words")
     lines = {word: line for line, word in enumerate(words or [])}
-    given, size = len(lines), embedder.model.config.hidden_size
-    sums, counts = np.zeros((max(given, 1024), size)), np.zeros(max(given, 1024), dtype=np.int64)
-    kept: list[list[str]] = []
+    num_requested, size = len(lines), embedder.model.config.hidden_size
+    sums, counts = np.zeros((max(num_requested, 1024), size)), np.zeros(max(num_requested, 1024), dtype=np.int64)
+    sentences_ahead: list[list[str]] = []
 
     def split() -> Iterable[list[str]]:
         for sentence in sentences:
-            kept.append(embedder.words([sentence])[0])
-            yield kept[-1]
+            sentences_ahead.append(embedder.words([sentence])[0])
+            yield sentences_ahead[-1]
 
     for vectors in embedder.encode(split(), **settings):
         if vectors.ndim != 2:
             raise ValueError(
                 "An average is of one vector a word: `layers` is one of them or a mix, without `pooling`."
             )
-        for word, vector in zip(kept.pop(0), vectors, strict=True):
-            line = lines.get(word) if given else lines.setdefault(word, len(lines))
+        for word, vector in zip(sentences_ahead.pop(0), vectors, strict=True):
+            line = lines.get(word) if num_requested else lines.setdefault(word, len(lines))
             if line is None:
                 continue
             if line == len(counts):
@@ -80,7 +80,7 @@ def average_vectors(
     if len(missing):
         alone = embedder.encode([[names[line]] for line in missing], **settings)
         means[missing] = np.concatenate(alone)
-    order = np.arange(len(names)) if given else np.argsort(-counts[: len(names)], kind="stable")
+    order = np.arange(len(names)) if num_requested else np.argsort(-counts[: len(names)], kind="stable")
     return [names[line] for line in order], means[order].astype(np.float32)
 
 
@@ -184,11 +184,11 @@ def model_of_token_vectors(
 
 
 def _vocabulary(words: Sequence[str] | str | os.PathLike) -> list[str]:
-    found = read_word_vocabulary(words) if isinstance(words, (str, os.PathLike)) else list(words)
-    missing = [mark for mark in (BOS, EOS, UNK) if mark not in found]
+    vocabulary = read_word_vocabulary(words) if isinstance(words, (str, os.PathLike)) else list(words)
+    missing = [mark for mark in (BOS, EOS, UNK) if mark not in vocabulary]
     if missing:
         raise ValueError(f"The vocabulary has no {' and no '.join(missing)}, which belong to those of the originals.")
-    return found
+    return vocabulary
 
 
 def _boundary_rows(embedder: ElmoEmbedder) -> torch.Tensor:

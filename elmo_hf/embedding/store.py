@@ -21,7 +21,7 @@ from .shards import BrokenShard, ShardFormat, ShardReader, shard_name, starts_of
 # Readers of Parquet folders (pandas, pyarrow, datasets) skip names that begin with an underscore.
 SETTINGS = "_store.json"
 FORMER_SETTINGS = "store.json"
-FORMATS = {one.name: one for one in (SAFETENSORS, PARQUET)}
+FORMATS = {format.name: format for format in (SAFETENSORS, PARQUET)}
 # What the settings say once all shards are there.
 TOTALS = ("sentences", "words", "parts")
 # Names by which a model was called may differ between machines; its weights may not.
@@ -78,7 +78,7 @@ class EmbeddingStore(Sequence):
         if isinstance(number, slice):
             start, stop, step = number.indices(len(self))
             if step != 1:
-                return [self[one] for one in range(start, stop, step)]
+                return [self[index] for index in range(start, stop, step)]
             return [self._shown(vectors) for vectors in self.vectors(start, stop)]
         number = self._place(number)
         return self._shown(self.vectors(number, number + 1)[0])
@@ -117,22 +117,26 @@ class ShardStore(EmbeddingStore):
 
     @property
     def format(self) -> ShardFormat:
+        """The format of the shards."""
         return FORMATS[self.settings["format"]]
 
     def vectors(self, start: int, stop: int) -> list[np.ndarray]:
-        found = []
+        """The vectors (layers, rows, size) of each sentence from `start` to `stop`."""
+        arrays = []
         while start < stop:
             part, first = self._part_of(start)
             until = min(stop, self._starts[part + 1])
-            found += self.reader(part).vectors(start - first, until - first)
+            arrays += self.reader(part).vectors(start - first, until - first)
             start = until
-        return found
+        return arrays
 
     def words(self, number: int) -> list[str]:
+        """The words of a sentence."""
         part, first = self._part_of(number := self._place(number))
         return self.reader(part).words(number - first, number - first + 1)[0]
 
     def text(self, number: int) -> str:
+        """The text of a sentence."""
         part, first = self._part_of(number := self._place(number))
         return self.reader(part).texts(number - first, number - first + 1)[0]
 
@@ -188,6 +192,7 @@ def check_totals(path: Path, settings: dict[str, Any]):
 
 
 def write_settings(folder: Path, settings: dict[str, Any]):
+    """Writes the settings of a store atomically."""
     text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
     write_text_atomically(settings_path(folder), text)
 
@@ -203,17 +208,17 @@ def begin_store(
             raise ValueError(f"{folder} is a file. Expected a new folder, or a store to resume.")
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder, settings)
-    here = read_settings(folder, formats, content)
-    check_settings(folder, here, settings)
-    return here
+    existing = read_settings(folder, formats, content)
+    check_settings(folder, existing, settings)
+    return existing
 
 
-def check_settings(where: Path, here: dict[str, Any], settings: dict[str, Any]):
+def check_settings(where: Path, existing: dict[str, Any], settings: dict[str, Any]):
     """Refuses to go on with what was made from another model, or of other vectors."""
     for name in settings:
-        if name not in NOT_COMPARED and here.get(name) != settings[name]:
+        if name not in NOT_COMPARED and existing.get(name) != settings[name]:
             raise ValueError(
-                f"{where} was made with {name} = {json.dumps(here.get(name))}, but now it is "
+                f"{where} was made with {name} = {json.dumps(existing.get(name))}, but now it is "
                 f"{json.dumps(settings[name])}. Choose another output, or go on as it was begun."
             )
 

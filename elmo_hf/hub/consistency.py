@@ -73,10 +73,10 @@ def _disagreements(config: Any, tokenizer: Any, needs_words: bool) -> Iterator[s
         "characters": tokenizer.dictionary.characters,
         "words": tokenizer.dictionary.words,
     }
-    found = sizes and {name: len(ids) for name, ids in sizes.items()}
+    sizes_of_file = sizes and {name: len(ids) for name, ids in sizes.items()}
     expected = config.dictionary and {name: config.dictionary[name] for name in ("characters", "words")}
-    if found != expected:
-        yield message("dictionary", found, expected)
+    if sizes_of_file != expected:
+        yield message("dictionary", sizes_of_file, expected)
     width = tokenizer.max_characters_per_token if tokenizer.dictionary is None else tokenizer.dictionary.width
     has_characters = tokenizer.dictionary is None or tokenizer.dictionary.characters
     if not config.word_input and has_characters and width != config.max_characters_per_token:

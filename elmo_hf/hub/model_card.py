@@ -216,6 +216,7 @@ def write_model_card(model: Any, folder: str | os.PathLike):
 
 def add_training_facts(card_text: str, path: str | os.PathLike):
     """Replaces the card that a Trainer wrote to `path` by the card of the model, with the Trainer's facts added."""
+    path = os.fspath(path)
     written, card = ModelCard.load(path), ModelCard(card_text)
     for key, value in written.data.to_dict().items():
         if key == "tags":

@@ -143,7 +143,7 @@ def _cached_snapshot(name: str, revision: str | None, cache_dir: str | os.PathLi
     from huggingface_hub.errors import HFValidationError
 
     try:
-        path = try_to_load_from_cache(name, CONFIG, cache_dir, revision)
+        path = try_to_load_from_cache(name, CONFIG, None if cache_dir is None else os.fspath(cache_dir), revision)
     except HFValidationError:
         return None
     return os.path.dirname(path) if isinstance(path, str) else None

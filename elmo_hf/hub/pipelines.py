@@ -23,6 +23,7 @@ class PipelineDispatch:
         self.elmo, self.other = elmo, other
 
     def __call__(self, model: Any = None, **kwargs: Any) -> Pipeline:
+        """Builds the pipeline of the model."""
         is_elmo = model is not None and model.config.model_type == "elmo"
         return (self.elmo if is_elmo else self._resolved())(model=model, **kwargs)
 

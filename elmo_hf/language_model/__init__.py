@@ -1,1 +1,1 @@
-"""The language model in use: scores, substitutes, perplexity."""
+"""Using a language model: scores of sentences, substitutes of words, perplexity of texts."""

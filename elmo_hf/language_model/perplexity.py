@@ -1,4 +1,4 @@
-"""How well a language model knows a text: perplexity by sentence, or as the original program measures it."""
+"""Perplexity of a text under a language model: sentence by sentence, or as the original program measures it."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from .streams import fill_streams
 
 @dataclass
 class DirectionLoss:
-    """What one direction had to predict, and how badly it did.
+    """The loss of one direction, and what it predicted.
 
     Args:
         nll: sum of the negative log likelihoods (natural logarithm) of all tokens.
@@ -53,18 +53,22 @@ class DirectionLoss:
 
     @property
     def loss_per_byte(self) -> float:
+        """Mean negative log likelihood of a byte of the text."""
         return self.nll / self.bytes
 
     @property
     def perplexity(self) -> float:
+        """The exponential of the loss."""
         return exponential(self.loss)
 
     @property
     def perplexity_per_byte(self) -> float:
+        """The exponential of the loss per byte."""
         return exponential(self.loss_per_byte)
 
     @property
     def unknown_rate(self) -> float:
+        """The share of the words that the vocabulary does not have."""
         return self.unknown / self.words if self.words else 0.0
 
     def add(self, nll: float, about: np.ndarray):
@@ -82,7 +86,7 @@ class Perplexity:
     Args:
         forward, backward: each direction; backward is None if the model only reads forward.
         sentences: how many were read.
-        streams, window: as given; None if each sentence was read by itself.
+        streams, window: the arguments of `perplexity`; None if each sentence was read by itself.
         dropped: tokens at the end of the text that did not fill all streams and so were not predicted.
 
     Example:
@@ -104,12 +108,12 @@ class Perplexity:
     dropped: int = 0
 
     def numbers(self) -> list[float]:
-        """All that was counted, one after the other, so that several processes can add up theirs."""
+        """All counts in a list, so that several processes can add up theirs."""
         return [float(number) for direction in self.directions for number in astuple(direction)]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float]) -> "Perplexity":
-        """The result from what `numbers` gave, or from sums of it."""
+        """The result of what `numbers` returned, or of sums of it."""
         size = len(fields(DirectionLoss))
         parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
         directions = [DirectionLoss(nll, *map(int, counts)) for nll, *counts in parts]
@@ -117,6 +121,7 @@ class Perplexity:
 
     @property
     def directions(self) -> list[DirectionLoss]:
+        """The losses of forward, and of backward if there is one."""
         return [self.forward] if self.backward is None else [self.forward, self.backward]
 
     @property
@@ -126,10 +131,12 @@ class Perplexity:
 
     @property
     def perplexity(self) -> float:
+        """The exponential of the loss."""
         return exponential(self.loss)
 
     @property
     def perplexity_per_byte(self) -> float:
+        """The exponential of the loss per byte."""
         return exponential(sum(direction.loss_per_byte for direction in self.directions) / len(self.directions))
 
     def __str__(self) -> str:
@@ -137,10 +144,10 @@ class Perplexity:
         lines = [f"{'perplexity':<12}{'per word':>12}{'per byte':>12}"]
         for name, row in rows[: 1 if self.backward is None else 3]:
             lines.append(f"{name:<12}{row.perplexity:>12,.2f}{row.perplexity_per_byte:>12.4f}")
-        one = self.forward
+        counts = self.forward
         lines.append(
-            f"{one.tokens:,} tokens in each direction: {one.words:,} words, {one.unknown_rate:.2%} of them out of "
-            f"vocabulary, and {one.tokens - one.words:,} sentence boundaries; {one.bytes:,} bytes"
+            f"{counts.tokens:,} tokens in each direction: {counts.words:,} words, {counts.unknown_rate:.2%} of them "
+            f"out of vocabulary, and {counts.tokens - counts.words:,} sentence boundaries; {counts.bytes:,} bytes"
         )
         if self.streams is not None:
             lines.append(
@@ -160,15 +167,17 @@ def perplexity(
 ) -> Perplexity:
     """The perplexity of a text, with the full softmax.
 
-    Every sentence is read from a fresh state, so that the result depends on nothing but model and text. With `streams`
-    it is what the original program measures: that many rows are filled with sentence after sentence, each row's state
-    is carried along, and what does not fill all rows at the end is dropped.
+    The state is reset at sentence starts, so that the result depends on nothing but the model and the text. With
+    `streams` it is what the original program measures: that many rows are filled with sentence after sentence, the
+    state of each row is carried along, and tokens at the end that do not fill all rows are dropped.
 
     Args:
-        sentences: strings, or lists of words; `read_lines(files)` gives those of files. Blank ones are passed over.
-        streams: rows of the carried state; the original has 256.
-        window: tokens that a row takes at a time, with `streams` only: 1 if not given, as the original.
-        batch_size: sentences that are read at one time, without `streams` only: 32 if not given.
+        model: an ElmoForPreTraining.
+        tokenizer: its ElmoTokenizer, with the vocabulary.
+        sentences: strings, or lists of words; `read_lines(files)` returns those of files. Blank ones are skipped.
+        streams: number of rows with a carried state; the original has 256. Default: reset the state.
+        window: tokens of a row in one step, only with `streams`. Default: 1, as in the original.
+        batch_size: sentences in a batch, only without `streams`. Default: 32.
 
     Example:
 
@@ -204,7 +213,7 @@ def count(
     streams: int | None = None,
     window: int | None = None,
 ) -> Perplexity:
-    """As `perplexity`, but of a text without words too: zeros, to which other processes may add theirs."""
+    """As `perplexity`, but a text without words has zeros, to which other processes can add theirs."""
     model = scorer.model
     backward = DirectionLoss() if model.config.bidirectional else None
     result = Perplexity(DirectionLoss(), backward, streams, window)
@@ -275,9 +284,9 @@ def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Se
         forward, backward = tokens.split(window, 1)
         tops, states = read_window(model, forward, mask[:, :window], backward, states)
         for number, (direction, top) in enumerate(zip(result.directions, tops, strict=True)):
-            wanted = targets[:, number].reshape(-1, 4)
-            found = log_probabilities(model, [top.flatten(0, 1)], torch.from_numpy(wanted[:, 0]))
-            direction.add(-found.sum().item(), wanted[:, 1:])
+            predicted = targets[:, number].reshape(-1, 4)
+            log_likelihoods = log_probabilities(model, [top.flatten(0, 1)], torch.from_numpy(predicted[:, 0]))
+            direction.add(-log_likelihoods.sum().item(), predicted[:, 1:])
     result.dropped = read - result.forward.tokens
 
 

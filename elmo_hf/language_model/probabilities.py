@@ -1,6 +1,6 @@
-"""What a language model says of the words of a text, in memory that grows with the text alone.
+"""Probabilities of words under a language model, in memory that grows with the text alone.
 
-Neither is there ever a table of all positions by all words of the vocabulary, nor is a long text encoded at once.
+Logits of all positions never exist at the same time, and a long text is encoded in windows.
 B sentences of T tokens; P is the projection size, V the vocabulary, N any number of positions.
 """
 
@@ -49,8 +49,8 @@ def top_layers(
     tokens, mask = encode(model, input_ids, attention_mask)
     backward = reversed_rows(tokens, mask)
     parts, states = [], None
-    for here in _windows(mask):
-        tops, states = read_window(model, tokens[:, here], mask[:, here], backward[:, here], states)
+    for window in _windows(mask):
+        tops, states = read_window(model, tokens[:, window], mask[:, window], backward[:, window], states)
         parts.append(tops)
     directions = [torch.cat(tops, 1) for tops in zip(*parts, strict=True)]
     return (directions[0], *(reversed_rows(top, mask) for top in directions[1:]))
@@ -76,7 +76,9 @@ def encode(
     """Token vectors (B, T, P) and their mask as bool, on the model's device; a few tokens at a time."""
     device = next(model.parameters()).device
     mask = attention_mask.bool().to(device)
-    parts = [model.elmo.encode_tokens(input_ids[:, here].to(device), mask[:, here])[0] for here in _windows(mask)]
+    parts = [
+        model.elmo.encode_tokens(input_ids[:, window].to(device), mask[:, window])[0] for window in _windows(mask)
+    ]
     return torch.cat(parts, 1), mask
 
 
@@ -99,11 +101,11 @@ def log_probabilities(model: PreTrainedModel, rows: Sequence[torch.Tensor], word
     """Log probabilities (N, 1 or 3) of the words (N,), lines of the vocabulary, by what `distributions` gives."""
     words = words[:, None].to(rows[0].device)
     # Made at once: small results kept between large tables that come and go would leave the memory full of holes.
-    found = rows[0].new_empty(len(words), 1 if len(rows) == 1 else 3, dtype=torch.float64)
-    for result, these, *some in zip(*(_parts(model, x) for x in (found, words, *rows)), strict=True):
-        for column, every in enumerate(distributions(model, some)):
+    results = rows[0].new_empty(len(words), 1 if len(rows) == 1 else 3, dtype=torch.float64)
+    for result, these, *tops in zip(*(_parts(model, x) for x in (results, words, *rows)), strict=True):
+        for column, every in enumerate(distributions(model, tops)):
             result[:, column] = every.gather(1, these)[:, 0]
-    return found
+    return results
 
 
 @torch.no_grad()
@@ -117,10 +119,10 @@ def best_words(
         never: lines of the vocabulary that are not proposed.
     """
     k = min(k, model.config.vocab_size - len(never))
-    for parts in zip(*(_parts(model, some) for some in rows), strict=True):
+    for parts in zip(*(_parts(model, top) for top in rows), strict=True):
         each = distributions(model, parts)  # (n, V)
         lines = each[0].index_fill(1, torch.tensor(never, device=each[0].device).long(), -torch.inf).topk(k).indices
-        scores = torch.stack([one.gather(1, lines) for one in each], -1)  # (n, k, 1 or 3)
+        scores = torch.stack([scores_of_words.gather(1, lines) for scores_of_words in each], -1)  # (n, k, 1 or 3)
         yield from zip(lines.tolist(), scores.tolist(), strict=True)
 
 
@@ -131,7 +133,7 @@ def distributions(model: PreTrainedModel, rows: Sequence[torch.Tensor]) -> list[
         rows: top layers (N, P). Those of one direction give one distribution. Those of both give three: the sum of
             both log probabilities, normalised over the vocabulary, and each by itself.
     """
-    each = [torch.log_softmax(model.get_output_embeddings()(some).float(), -1) for some in rows]
+    each = [torch.log_softmax(model.get_output_embeddings()(top).float(), -1) for top in rows]
     return each if len(each) == 1 else [torch.log_softmax(each[0] + each[1], -1), *each]
 
 

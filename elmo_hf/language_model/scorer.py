@@ -1,4 +1,4 @@
-"""ElmoScorer: how likely the words of a sentence are, and which others would fit in their places."""
+"""ElmoScorer: probabilities of the words of sentences, predicted words, and substitutes of words."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,14 +96,14 @@ class ReadBatch(NamedTuple):
 class ElmoScorer:
     """Uses a language model: scores of words and sentences, next and previous words, substitutes.
 
-    Everywhere a text is one string or a list of strings, which the tokenizer splits; with `is_split_into_words=True`
-    it is one list of words or a list of such lists. One text gives one result, a list a list of results. Every
-    sentence is read from a fresh state: its results do not depend on other sentences.
+    In all methods `texts` is one string or a list of strings, which the tokenizer splits; with
+    `is_split_into_words=True` it is one list of words or a list of such lists. The result for one text is one result,
+    for a list a list of results. The state is reset at sentence starts: results do not depend on other sentences.
 
     Args:
         model: an ElmoForPreTraining.
         tokenizer: its ElmoTokenizer, with the vocabulary.
-        batch_size: sentences that are read at one time.
+        batch_size: sentences in a batch.
 
     Example:
 
@@ -141,18 +141,19 @@ class ElmoScorer:
         """Loads model and tokenizer.
 
         Args:
-            name: a folder or a repository of the Hub. On a CPU, what was saved in float16 is computed in float32,
-                unless `dtype` says otherwise.
-            splitting: how text becomes words, as ElmoTokenizer's; not given, as saved with the model.
-            device: as `"cuda"`; not given, a GPU if there is one.
-            kwargs: what any `from_pretrained` takes, as `revision`.
+            name: a folder, a repository of the Hub, or a bundled model, e.g. `"english"`. On a CPU, weights that were
+                saved in float16 are loaded in float32, unless `dtype` says otherwise.
+            splitting: how text is split into words, see ElmoTokenizer. Default: as saved with the model.
+            device: a device of torch, e.g. `"cuda"`. Default: a GPU if available.
+            batch_size: sentences in a batch.
+            kwargs: other arguments of `from_pretrained`, e.g. `revision`.
         """
         device = choose_device(device)
         config = ElmoConfig.from_pretrained(name, **kwargs)
         # Loading an ElmoModel as a language model would give it a random softmax.
         if "ElmoForPreTraining" not in (config.architectures or []):
-            found = " and ".join(config.architectures or ["a model without a name"])
-            raise ValueError(f"{name} holds {found}, which has no softmax over words. {NEEDED}.")
+            architectures = " and ".join(config.architectures or ["a model without a name"])
+            raise ValueError(f"{name} holds {architectures}, which has no softmax over words. {NEEDED}.")
         chosen = {} if splitting is None else {"splitting": splitting}
         tokenizer = ElmoTokenizer.from_pretrained(name, **chosen, **kwargs)
         if device.type == "cpu" and str(config.dtype).removeprefix("torch.") == "float16":
@@ -189,7 +190,9 @@ class ElmoScorer:
         scores: list[Any] = [None] * len(sentences)
         line_of_unknown = self.tokenizer.word_lines[UNK]
         for numbers, labels, mask, tops in self.read(sentences):
-            directions = [self._score_direction(*one, labels, mask) for one in zip(tops, (1, -1), strict=False)]
+            directions = [
+                self._score_direction(*direction, labels, mask) for direction in zip(tops, (1, -1), strict=False)
+            ]
             for row, number in enumerate(numbers):
                 tokens = [BOS, *sentences[number], EOS]
                 forward, backward = [*(values[row, : len(tokens)] for values in directions), None][:2]
@@ -202,9 +205,11 @@ class ElmoScorer:
         earlier, later = slice(None, -1), slice(1, None)
         read, predicted = (earlier, later) if step == 1 else (later, earlier)
         pairs = mask[:, later]  # padding is on the right: where there is a token, there is one before it
-        found = log_probabilities(self.model, [top[:, read][pairs.to(top.device)]], labels[:, predicted][pairs])
+        log_likelihoods = log_probabilities(
+            self.model, [top[:, read][pairs.to(top.device)]], labels[:, predicted][pairs]
+        )
         values = torch.zeros(mask.shape, dtype=torch.float64)
-        values[:, predicted][pairs] = found[:, 0].cpu()
+        values[:, predicted][pairs] = log_likelihoods[:, 0].cpu()
         return values.numpy()
 
     # -- which words would fit
@@ -240,8 +245,8 @@ class ElmoScorer:
         `specials=True` lets `</S>` (the text ends here), `<S>` and `<UNK>` be proposed too.
         """
         single, sentences = self._sentences(texts, is_split_into_words)
-        found = self._best(sentences, [[len(words) for words in sentences], None], k, specials)
-        return found[0] if single else found
+        predictions = self._best(sentences, [[len(words) for words in sentences], None], k, specials)
+        return predictions[0] if single else predictions
 
     @overload
     def previous_words(
@@ -273,8 +278,8 @@ class ElmoScorer:
     ) -> Any:
         """The k likeliest words before a text; as `next_words`."""
         single, sentences = self._sentences(texts, is_split_into_words)
-        found = self._best(sentences, [None, [1] * len(sentences)], k, specials)
-        return found[0] if single else found
+        predictions = self._best(sentences, [None, [1] * len(sentences)], k, specials)
+        return predictions[0] if single else predictions
 
     @overload
     def substitutes(
@@ -311,8 +316,8 @@ class ElmoScorer:
         single, sentences = self._sentences(texts, is_split_into_words)
         places = _places(sentences, position, single)
         # Word p is token p + 1: forward has then read up to token p, backward down to token p + 2.
-        found = self._best(sentences, [places, [place + 2 for place in places]], k, specials)
-        return found[0] if single else found
+        predictions = self._best(sentences, [places, [place + 2 for place in places]], k, specials)
+        return predictions[0] if single else predictions
 
     def _best(
         self, sentences: list[list[str]], asked: list[list[int] | None], k: int, specials: bool
@@ -395,9 +400,9 @@ class ElmoScorer:
 
 
 def _places(sentences: list[list[str]], position: int | Sequence[int], single: bool) -> list[int]:
-    one = isinstance(position, (int, np.integer))
-    places = [position] if one else list(position)
-    if one != single or len(places) != len(sentences):
+    is_number = isinstance(position, (int, np.integer))
+    places = [position] if is_number else list(position)
+    if is_number != single or len(places) != len(sentences):
         raise ValueError(
             f"Invalid `position`: {position}. Expected one number for one text, or one for each text of a list."
         )

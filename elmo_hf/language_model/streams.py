@@ -44,7 +44,7 @@ class Packer:
 
     def next(self) -> list[list[Segment]] | None:
         """The next window, row by row; None when the stream cannot fill it, which drops it."""
-        window = []
+        window: list[list[Segment]] = []
         for row in range(self.rows):
             window.append([])
             free = self.steps
@@ -65,11 +65,12 @@ class Packer:
 
     def state(self) -> dict[str, Any]:
         """Where the packer is, as JSON can hold it."""
-        return {"window": self.window, "taken": self.taken, "current": [list(one) for one in self.current]}
+        return {"window": self.window, "taken": self.taken, "current": [list(segment) for segment in self.current]}
 
     def restore(self, state: dict[str, Any]):
+        """Continues from what `state` returned."""
         self.window, self.taken = state["window"], state["taken"]
-        self.current = [Segment(*one) for one in state["current"]]
+        self.current = [Segment(*segment) for segment in state["current"]]
 
 
 def fill_streams(
