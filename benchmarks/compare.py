@@ -65,7 +65,8 @@ class Probe(nn.Module):
         self.weight = nn.Parameter(torch.zeros(layers))
         self.linear = nn.Linear(size, num_labels)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (N, layers, size)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits (N, labels) of vectors (N, layers, size)."""
         return self.linear(torch.einsum("l,nld->nd", self.weight.softmax(0), x))
 
 
@@ -112,6 +113,7 @@ class SenseReader:
         self.program = program
 
     def read(self, sentences: list[str]) -> list[np.ndarray]:
+        """Of each sentence (layers, words, size)."""
         return [array.astype(np.float32) for array in self.program.encode([line.split() for line in sentences])]
 
 
@@ -176,6 +178,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def main():
+    """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="The folder of pos/, ner/, sentiment/ and vectors/.")
     parser.add_argument("peers", type=Path, help="The folder of the unpacked wheels.")

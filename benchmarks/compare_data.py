@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "engli
 from taggers import read_entities
 
 # Of the training sets of EWT (the first sentences) and SST (a random sample): all of it takes an hour of a CPU.
-TRAIN_SENTENCES = 2000
+TRAIN_SENTENCES = 1000
 
 
 class Part(NamedTuple):

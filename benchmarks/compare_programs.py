@@ -95,9 +95,11 @@ def minilm(peers: Path, data: Path) -> Program:
 def _mean_of_pieces(layers: torch.Tensor, word_ids: list[int | None], words: int) -> np.ndarray:
     """(layers, T, size) -> (layers, words, size); zeros for a word without pieces."""
     pieces = torch.tensor([-1 if word is None else word for word in word_ids])
-    kept = pieces >= 0
-    sums = layers.new_zeros(layers.shape[0], words, layers.shape[2]).index_add_(1, pieces[kept], layers[:, kept])
-    return (sums / pieces[kept].bincount(minlength=words).clamp(min=1)[:, None]).numpy()
+    is_piece = pieces >= 0
+    sums = layers.new_zeros(layers.shape[0], words, layers.shape[2]).index_add_(
+        1, pieces[is_piece], layers[:, is_piece]
+    )
+    return (sums / pieces[is_piece].bincount(minlength=words).clamp(min=1)[:, None]).numpy()
 
 
 def spacy(peers: Path, data: Path) -> Program:

@@ -1,4 +1,4 @@
-"""The English model that comes with the package, and what the demonstration reads."""
+"""The English model and its taggers in the package, and the sentences of the demonstration."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ def bundled_model(name: str = "english") -> str:
     Its tensors are float16 on disk, and float32 once they are loaded.
 
     Args:
-        name: `"english"`, or another folder of this one with a model.
+        name: `"english"`, or a tagger on it: `"english-pos"`, `"english-xpos"`, `"english-ner"`.
 
     Example:
 

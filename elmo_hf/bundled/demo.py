@@ -52,6 +52,7 @@ class MarkedSentence(NamedTuple):
 
     @property
     def word(self) -> str:
+        """The marked word."""
         return self.sentence.split()[self.position]
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from . import senses
 from .sense_test import Separation, separation
 from .whitespace_reader import WhitespaceReader, cosines
 
-SAME, OTHER = "#0072B2", "#D55E00"  # of Okabe and Ito: told apart by everybody
+SAME, OTHER = "#0072B2", "#D55E00"  # colours of Okabe and Ito, for colour-blind readers
 
 
 def plot_senses(reader: WhitespaceReader, path: str | os.PathLike):
@@ -26,7 +26,7 @@ def plot_senses(reader: WhitespaceReader, path: str | os.PathLike):
             "A picture needs matplotlib, which is not installed: pip install 'elmo-hf[analysis]'."
         ) from None
     tested = [separation(word, lines, reader) for word, lines in senses().items()]
-    means = np.array([mean_cosines(one) for one in tested])  # (words, 2, L + 1)
+    means = np.array([mean_cosines(result) for result in tested])  # (words, 2, L + 1)
     places = -np.arange(len(tested))
     figure = Figure(figsize=(9.6, 1 + 0.32 * len(tested)), dpi=100, layout="constrained")
     panels = figure.subplots(1, means.shape[-1], sharex=True, sharey=True)
@@ -40,13 +40,13 @@ def plot_senses(reader: WhitespaceReader, path: str | os.PathLike):
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(left=False)
         axes.set_xlabel("mean cosine")
-    panels[0].set_yticks(places, [f"{one.word} ({' / '.join(one.vectors)})" for one in tested])
+    panels[0].set_yticks(places, [f"{result.word} ({' / '.join(result.vectors)})" for result in tested])
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
     figure.savefig(path)
 
 
-def mean_cosines(one: Separation) -> np.ndarray:
+def mean_cosines(result: Separation) -> np.ndarray:
     """(2, layers): the mean cosine of two vectors of one sense, and of two of different senses.
 
     Example:
@@ -61,7 +61,7 @@ def mean_cosines(one: Separation) -> np.ndarray:
 
     ```
     """
-    groups = list(one.vectors.values())
-    same = [cosines(a, b) for own in groups for a, b in combinations(own, 2)]
+    groups = list(result.vectors.values())
+    same = [cosines(a, b) for group in groups for a, b in combinations(group, 2)]
     other = [cosines(a, b) for first, second in combinations(groups, 2) for a, b in product(first, second)]
     return np.stack([np.mean(same, 0), np.mean(other, 0)])

@@ -1,4 +1,4 @@
-"""Sentences in, the vectors of their words at every layer out."""
+"""Reads the vectors of words at every layer, and compares them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ class WhitespaceReader:
         return self.embedder.embed_batch([sentence.split() for sentence in sentences])
 
 
-def cosines(one: np.ndarray, others: np.ndarray) -> np.ndarray:
+def cosines(vector: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Cosines along the last axis.
 
     Example:
@@ -49,5 +49,5 @@ def cosines(one: np.ndarray, others: np.ndarray) -> np.ndarray:
 
     ```
     """
-    product = (one * others).sum(-1)
-    return product / (np.linalg.norm(one, axis=-1) * np.linalg.norm(others, axis=-1))
+    product = (vector * others).sum(-1)
+    return product / (np.linalg.norm(vector, axis=-1) * np.linalg.norm(others, axis=-1))

@@ -30,26 +30,29 @@ def losses(scorer: ElmoScorer, path: Path) -> tuple[float, float, int]:
 
 
 def main():
+    """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="A folder, a repository of the Hub, or english.")
     parser.add_argument("text", type=Path, help="The folder that prepare.py wrote.")
     parser.add_argument("--wikitext", type=Path, help="WikiText-2's test.txt.gz.")
-    parser.add_argument("--only", nargs="+", help="Names of texts; not given: all.")
+    parser.add_argument("--only", nargs="+", help="Names of texts. Default: all.")
     parser.add_argument("-o", "--output", type=Path, help="A file for the numbers (JSON).")
-    given = parser.parse_args()
-    name, _ = find_model(given.model)
+    arguments = parser.parse_args()
+    name, _ = find_model(arguments.model)
     scorer = ElmoScorer.from_pretrained(name, batch_size=64)
-    found = {}
-    for text, path in held_out_texts(given.text, given.wikitext).items():
-        if given.only and text not in given.only:
+    perplexity = {}
+    for text, path in held_out_texts(arguments.text, arguments.wikitext).items():
+        if arguments.only and text not in arguments.only:
             continue
         forward, backward, tokens = losses(scorer, path)
-        perplexities = [math.exp(one) for one in (forward, backward, (forward + backward) / 2)]
-        found[text] = dict(zip(("forward", "backward", "average"), perplexities, strict=True)) | {"tokens": tokens}
-        print(f"{text:<14}" + "".join(f"{one:>9.2f}" for one in perplexities) + f"{tokens:>10,}", flush=True)
-    if given.output:
-        given.output.parent.mkdir(exist_ok=True)
-        given.output.write_text(json.dumps({"perplexity": found}, indent=2) + "\n", encoding="utf-8")
+        perplexities = [math.exp(loss) for loss in (forward, backward, (forward + backward) / 2)]
+        perplexity[text] = dict(zip(("forward", "backward", "average"), perplexities, strict=True)) | {
+            "tokens": tokens
+        }
+        print(f"{text:<14}" + "".join(f"{value:>9.2f}" for value in perplexities) + f"{tokens:>10,}", flush=True)
+    if arguments.output:
+        arguments.output.parent.mkdir(exist_ok=True)
+        arguments.output.write_text(json.dumps({"perplexity": perplexity}, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

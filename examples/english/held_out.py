@@ -13,9 +13,9 @@ WIKITEXT = "wikitext-2"
 
 def held_out_texts(text: Path, wikitext: Path | None = None) -> dict[str, Path]:
     """Names and files: the mix, each source's held-out text, and WikiText-2's test file if it is given."""
-    found = {MIX: text / f"{MIX}.txt"}
-    found |= {path.stem: path for path in sorted((text / "held-out").glob("*.txt"))}
-    return found | ({WIKITEXT: wikitext} if wikitext else {})
+    texts = {MIX: text / f"{MIX}.txt"}
+    texts |= {path.stem: path for path in sorted((text / "held-out").glob("*.txt"))}
+    return texts | ({WIKITEXT: wikitext} if wikitext else {})
 
 
 def sentences_of(path: Path) -> Iterator[list[str]]:

@@ -34,6 +34,7 @@ class HeldOutText:
         self.add(sentences)
 
     def add(self, sentences: Iterable[str]):
+        """Adds sentences."""
         for sentence in sentences:
             if len(sentence.split()) >= SHORTEST_HELD_OUT:
                 self.sentences.add(" ".join(sentence.split()))

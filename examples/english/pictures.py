@@ -63,6 +63,7 @@ def sense_numbers() -> dict[str, Any]:
 
 
 def main():
+    """The command."""
     from elmo_hf.cli import app
 
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()

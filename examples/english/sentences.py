@@ -20,13 +20,13 @@ COUNT, SHORTEST, LONGEST = 3000, 4, 20
 def choose(text: Path) -> list[str]:
     """Sentences in the order of their hashes, so that sources are mixed."""
     words = set(json.loads((BUNDLED / "senses.json").read_text(encoding="utf-8")))
-    found = {
+    candidates = {
         line: bool(words & set(line.split()))
         for source in SOURCES
         for line in (text / "held-out" / f"{source}.txt").read_text(encoding="utf-8").split("\n")
         if SHORTEST <= len(line.split()) <= LONGEST
     }
-    chosen = sorted(found, key=lambda line: (not found[line], share(line)))[:COUNT]
+    chosen = sorted(candidates, key=lambda line: (not candidates[line], share(line)))[:COUNT]
     return sorted(chosen, key=share)
 
 

@@ -241,7 +241,7 @@ def measure(name: str, data: Path) -> dict[str, Any]:
     return {
         "sentences": {part: len(rows) for part, rows in parts.items()},
         "labels": sorted(set(model.config.id2label.values())),
-        **{part: {key: round(found[f"eval_{key}"], 5) for key in names} for part, found in scores.items()},
+        **{part: {key: round(evaluated[f"eval_{key}"], 5) for key in names} for part, evaluated in scores.items()},
         "bytes": (folder / "model.safetensors").stat().st_size,
     }
 
@@ -280,6 +280,7 @@ def card(name: str, result: dict[str, Any]) -> str:
 
 
 def main():
+    """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="The folder that holds pos/ and ner/.")
     parser.add_argument("--runs", type=Path, default=Path("tagger-runs"), help="Where the runs are written.")

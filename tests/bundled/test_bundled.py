@@ -11,7 +11,7 @@ import torch
 from elmo_hf import ElmoConfig, ElmoEmbedder, ElmoForPreTraining, ElmoScorer, ElmoTokenizer, bundled_model, embed
 from elmo_hf.analysis import mix_weights
 from elmo_hf.bundled import FOLDER, demo, find_model, senses, sentences
-from elmo_hf.bundled.sense_test import place_of, separation
+from elmo_hf.bundled.sense_test import position_of, separation
 from elmo_hf.bundled.whitespace_reader import WhitespaceReader, cosines
 
 WORDS = ["<S>", "</S>", "<UNK>", *sorted({word for line in sentences()[:200] for word in line.split()})]
@@ -106,8 +106,10 @@ def test_cosines_broadcast():
 
 
 def test_a_word_must_stand_once():
-    with pytest.raises(ValueError, match="'can' stands 2 times in 'can can'"):
-        place_of("can", "can can")
+    with pytest.raises(
+        ValueError, match="Invalid `sentence`: 'can can'. Expected the word 'can' once; it occurs 2 times"
+    ):
+        position_of("can", "can can")
 
 
 def test_the_senses_are_those_that_were_written_down_before_any_model_read_them():
@@ -116,7 +118,7 @@ def test_the_senses_are_those_that_were_written_down_before_any_model_read_them(
     assert len(senses()) >= 8
     for word, both in senses().items():
         assert len(both) == 2 and all(len(lines) == 3 for lines in both.values())
-        assert all(line.split()[place_of(word, line)] == word for lines in both.values() for line in lines)
+        assert all(line.split()[position_of(word, line)] == word for lines in both.values() for line in lines)
 
 
 def test_the_sentences_are_a_few_thousand_of_named_sources():
