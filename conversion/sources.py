@@ -42,17 +42,16 @@ MAX_TEXT = 1 << 30  # bytes of a list of words
 class SourceFiles:
     """The files of one original model, all on this machine.
 
-        Example:
+    Example:
 
-        ```python
-        >>> from pathlib import Path
-    from typing import TypeVar
-        >>> from elmo_hf.conversion import SourceFiles
-        >>> files = SourceFiles(Path("options.json"), Path("weights.hdf5"))
-        >>> files.weights.name, files.vocabulary
-        ('weights.hdf5', None)
+    ```python
+    >>> from pathlib import Path
+    >>> from elmo_hf.conversion import SourceFiles
+    >>> files = SourceFiles(Path("options.json"), Path("weights.hdf5"))
+    >>> files.weights.name, files.vocabulary
+    ('weights.hdf5', None)
 
-        ```
+    ```
     """
 
     options: Path

@@ -48,3 +48,4 @@ html_static_path = ["static"]
 html_css_files = ["custom.css"]
 html_theme_options = {"navigation_with_keys": True}
 html_show_sphinx = False
+html_copy_source = False

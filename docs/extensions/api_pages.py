@@ -60,7 +60,9 @@ def autodoc_directive(name: str) -> str:
     package, _, short = name.rpartition(".")
     value: Any = getattr(importlib.import_module(package), short)
     if inspect.isclass(value):
-        directive, options = "autoclass", ["   :members:", "   :show-inheritance:"]
+        directive, options = "autoclass", ["   :members:"]
+        if value.__bases__ != (object,):
+            options.append("   :show-inheritance:")
     elif isinstance(value, Callable):  # type: ignore[arg-type]
         directive, options = "autofunction", []
     else:
