@@ -121,6 +121,9 @@ lint: $(INSTALLED)  ## Check style, types and workflows
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/python tests/tools/check_workflows.py
 
+docs: $(INSTALLED)  ## Build the documentation into docs/_build/html; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build/html
+
 format: $(INSTALLED)  ## Mend style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
