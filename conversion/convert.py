@@ -91,17 +91,25 @@ def convert(
             for note in source.notes:
                 logger.warning("%s", note)
             source.config.card_data = _card_data(sources, source, splitting, facts)
-            tokenizer = _tokenizer(source, source.config.card_data["splitting"])
-            if tokenizer.word_vocabulary is not None:
-                source.config.vocabulary_sha256 = vocabulary_hash(tokenizer.word_vocabulary)
-            model = build(source, allow_non_finite, say)
-            # The card names the place where the model will be, not the temporary folder.
-            (folder / "README.md").write_text(model_card(model, push_to or os.fspath(output_dir)), encoding="utf-8")
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            say(f"raw text will be split by: {tokenizer.splitting} (words that are already split stay as they are)")
+            model = build_and_save(source, folder, push_to or os.fspath(output_dir), allow_non_finite, say)
     if push_to is not None:
         push(output_dir, push_to)
+    return model
+
+
+def build_and_save(
+    source: Source, folder: Path, name: str, allow_non_finite: bool, say: Callable[[str], object]
+) -> ElmoPreTrainedModel:
+    """Builds the model and saves it with its tokenizer and its card, which calls it `name`."""
+    tokenizer = _tokenizer(source, source.config.card_data["splitting"])
+    if tokenizer.word_vocabulary is not None:
+        source.config.vocabulary_sha256 = vocabulary_hash(tokenizer.word_vocabulary)
+    model = build(source, allow_non_finite, say)
+    # The card names the place where the model will be, not the temporary folder.
+    (folder / "README.md").write_text(model_card(model, name), encoding="utf-8")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    say(f"raw text will be split by: {tokenizer.splitting} (words that are already split stay as they are)")
     return model
 
 

@@ -220,15 +220,15 @@ def open_sources(*sources: str | os.PathLike, cache_dir: str | os.PathLike | Non
         yield find_files(only_bundle([bundle for bundle in bundles if has_files(bundle)], bundles, where))
 
 
-def only_bundle(found: list[Bundle], bundles: list[Bundle], where: str) -> Bundle:
+def only_bundle(candidates: list[Bundle], bundles: list[Bundle], where: str) -> Bundle:
     """The one folder with a model; if there is none or several, an error that lists what there is."""
-    if len(found) > 1:
+    if len(candidates) > 1:
         raise SourceError(
-            f"{where} holds models in {len(found)} folders: {_listing(bundle.label for bundle in found)}. "
+            f"{where} holds models in {len(candidates)} folders: {_listing(bundle.label for bundle in candidates)}. "
             f"{TWO_FORMS}: download or unpack it, and give one of these folders."
         )
-    if found:
-        return found[0]
+    if candidates:
+        return candidates[0]
     for bundle in bundles:
         if "config.json" in bundle.top and any(name.endswith(".safetensors") for name in bundle.top):
             raise SourceError(
@@ -269,8 +269,8 @@ def find_options(bundle: Bundle) -> str | None:
 
 def find_vocabulary(bundle: Bundle) -> list[str]:
     """The name of a folder's vocabulary, or nothing."""
-    found = only(_candidates(bundle.top, VOCABULARY) or [None], "the vocabulary", bundle.top, bundle.where)
-    return [found] if found else []
+    name = only(_candidates(bundle.top, VOCABULARY) or [None], "the vocabulary", bundle.top, bundle.where)
+    return [name] if name else []
 
 
 def only(candidates: Sequence[Name], role: str, names: list[str], where: str) -> Name:
@@ -319,9 +319,9 @@ def _names_in(folder: Path) -> Iterator[str]:
 def _candidates(names: Iterable[str], tiers: tuple[tuple[str, ...], ...], excluded: tuple[str, ...] = ()) -> list[str]:
     names = sorted(name for name in names if not any(word in name.lower() for word in excluded))
     for patterns in tiers:
-        found = [name for name in names if any(fnmatchcase(name.lower(), pattern) for pattern in patterns)]
-        if found:
-            return found
+        matches = [name for name in names if any(fnmatchcase(name.lower(), pattern) for pattern in patterns)]
+        if matches:
+            return matches
     return []
 
 

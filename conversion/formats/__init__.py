@@ -24,7 +24,7 @@ def choose(bundles: list[Bundle], name: str | None, where: str) -> tuple[Format,
         raise SourceError(f"Invalid `format`: {name!r}. Expected one of {', '.join(FORMATS)}.")
     candidates = [FORMATS[name]] if name is not None else list(FORMATS.values())
     for candidate in candidates:
-        found = [bundle for bundle in bundles if candidate.recognises(bundle)]
-        if found:
-            return candidate, only_bundle(found, bundles, where)
+        matches = [bundle for bundle in bundles if candidate.recognises(bundle)]
+        if matches:
+            return candidate, only_bundle(matches, bundles, where)
     return candidates[-1], only_bundle([], bundles, where)
