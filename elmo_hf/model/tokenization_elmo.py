@@ -277,7 +277,8 @@ class ElmoTokenizer(TokenizersBackend):
         try:
             tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
-            if type(error) is not Exception:  # Rust raises Exception itself
+            # Rust raises Exception itself; transformers raises the others at unexpected values.
+            if type(error) is not Exception and not isinstance(error, (TypeError, AttributeError, LookupError)):
                 raise
             files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
             raise ValueError(f"Invalid {files}: {error}.") from error

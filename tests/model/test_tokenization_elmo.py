@@ -1,6 +1,7 @@
 """ElmoTokenizer: words, rows, places, padding, saving."""
 
 import copy
+import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -362,3 +363,21 @@ def test_where_rust_gives_up_is_an_error(monkeypatch):
 def test_a_longest_text_that_is_no_number(longest):
     with pytest.raises(ValueError, match="Invalid `model_max_length`: .* Expected a number of words from 1, or None"):
         ElmoTokenizer(model_max_length=longest)
+
+
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("tokenizer_config.json", {"unk_token": 3}),
+        ("tokenizer_config.json", {"pad_token": []}),
+        ("tokenizer_config.json", {"splitting": {}}),
+        ("tokenizer.json", {"added_tokens": None}),
+    ],
+)
+def test_values_of_another_type_in_its_files_are_named(name, change, tmp_path):
+    ElmoTokenizer().save_pretrained(tmp_path)
+    content = json.loads((tmp_path / name).read_text())
+    content |= change
+    (tmp_path / name).write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+    with pytest.raises(ValueError, match=r"tokenizer_config.json of .*|Invalid `splitting`: \{\}"):
+        ElmoTokenizer.from_pretrained(tmp_path)
