@@ -13,7 +13,7 @@ from multiprocessing.connection import wait as wait_for_end
 import torch
 
 from .sentence_chunks import Chunk
-from .sharded_run import Writer, WriterLoader, WrittenShard
+from .shard_protocol import Writer, WriterLoader, WrittenShard
 
 # Parts that are handed out ahead of time, for each process.
 AHEAD = 2

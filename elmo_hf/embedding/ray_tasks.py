@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .sentence_chunks import Chunk
-from .sharded_run import Writer, WriterLoader, WrittenShard
+from .shard_protocol import Writer, WriterLoader, WrittenShard
 
 # Parts that are handed out ahead of time, for each processor of the cluster.
 AHEAD = 2

@@ -22,7 +22,7 @@ from .embedder import ElmoEmbedder
 from .output_spec import OutputSpec
 from .safetensors_shards import save_tensors
 from .sentence_chunks import Chunk
-from .sharded_run import WrittenShard
+from .shard_protocol import WrittenShard
 from .shards import Shard, shard_name
 from .store import FORMATS, store_name
 

@@ -10,7 +10,8 @@ from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
 from elmo_hf.tasks import evaluate
-from elmo_hf.tasks.classification.task import ClassificationTask, ClassifiedText, RegressionTask
+from elmo_hf.tasks.classification.regression import RegressionTask
+from elmo_hf.tasks.classification.task import ClassificationTask, ClassifiedText
 from elmo_hf.tasks.evaluation.resampling import bootstrap_interval, paired_difference, randomization_test
 from elmo_hf.tasks.tagging.spans import label_spans
 from elmo_hf.tasks.tagging.task import TaggedSentence, TaggingTask

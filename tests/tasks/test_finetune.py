@@ -42,6 +42,7 @@ def test_a_tagger_is_trained_scored_and_saved(tagger):
     result = json.loads((folder / RESULT).read_text())
     assert result["scores"]["dev"]["f1"] > 0.8 and result["scores"]["test"]["f1"] > 0.8
     assert not folder.with_name(f"{folder.name}.run").exists()
+    assert result["model"] == "base"
     card = (folder / "README.md").read_text()
     assert "## Scores" in card and f"f1 {100 * result['scores']['test']['f1']:.2f}" in card
     model = ElmoForTokenClassification.from_pretrained(folder).eval()

@@ -11,9 +11,10 @@ from typing import Any
 from elmo_hf.atomic_files import write_atomically
 from elmo_hf.embedding.run_summary import RunSummary
 from elmo_hf.embedding.sentence_chunks import CHUNK_CHARACTERS, CHUNK_SENTENCES, SMALLER_CHUNKS, Chunk, chunks
+from elmo_hf.embedding.shard_protocol import WrittenShard
 from elmo_hf.embedding.shard_writer import MAX_PROCESSES, fingerprint, num_processors, use_threads
-from elmo_hf.embedding.sharded_run import ShardedRun, WrittenShard
-from elmo_hf.embedding.shards import shard_name
+from elmo_hf.embedding.sharded_run import ShardedRun
+from elmo_hf.embedding.shards import BrokenShard, shard_name
 from elmo_hf.embedding.store import begin_store, store_name
 from elmo_hf.tasks.annotation.annotator import BATCH_TOKENS, ElmoAnnotator
 from elmo_hf.tasks.annotation.formats import FORMATS
@@ -61,6 +62,14 @@ class AnnotationWriter:
         path = self.folder / shard_name(chunk.number, self.format.ending)
         write_atomically(path, lambda temporary: self.format.write(temporary, notes, annotations))
         return WrittenShard(chunk.number, len(annotations), words)
+
+    def is_intact(self, chunk: Chunk) -> bool:
+        """Whether the shard of a chunk can be read and is one of these sentences."""
+        try:
+            notes = self.format.read(self.folder / shard_name(chunk.number, self.format.ending)).notes
+        except BrokenShard:
+            return False
+        return notes["digest"] == chunk.digest()
 
 
 def annotate_corpus(

@@ -10,7 +10,7 @@ import torch
 from elmo_hf.tasks.coreference.conll2012 import Document, coreference_files, encode_document, parts_of
 from elmo_hf.tasks.coreference.metrics import coreference_counts, scores_of_counts
 from elmo_hf.tasks.finetuning.file_formats import FORMATS, detect_format
-from elmo_hf.tasks.finetuning.task import Task, TrainingDefaults
+from elmo_hf.tasks.finetuning.task import Task, TrainingDefaults, epochs_for
 
 # Every so many files of a folder, one is for dev.
 HELD_OUT_FILES = 10
@@ -102,7 +102,7 @@ class CoreferenceTask(Task):
 
     def defaults(self, count: int) -> TrainingDefaults:
         """Measured defaults for so many examples."""
-        return TrainingDefaults("spans", "small", 0.001, 6, 1)
+        return TrainingDefaults("spans", "small", 0.001, epochs_for(count, steps=300, batch_size=1), 1)
 
     def training_set(self, examples: Documents, tokenizer: Any, model: Any) -> EncodedDocuments:
         """What the Trainer iterates over."""

@@ -240,14 +240,21 @@ class FinetuneRun:
             self.say(f"{part}: " + ", ".join(f"{name} {100 * value:.2f}" for name, value in scores.items()))
         if self.output is None:
             return
-        result = {**facts, "scores": trainer.scores, "examples": {k: len(v) for k, v in self.parts.items()}}
+        # The folders of this machine are nobody's business.
+        names = {name: os.path.basename(facts[name]) for name in ("model", "word_vectors") if is_path(facts[name])}
+        result = {**facts, **names, "scores": trainer.scores, "examples": {k: len(v) for k, v in self.parts.items()}}
         with atomic_folder(self.output) as folder:
             trainer.model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-            names = {part: name_of(source) for part, source in self.sources.items() if source is not None}
-            add_scores(trainer.model, self.output, folder, task, result, names)
+            files = {part: name_of(source) for part, source in self.sources.items() if source is not None}
+            add_scores(trainer.model, self.output, folder, task, result, files)
             (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         self.say(f"{self.output}: the best model, with a card. {task.usage(str(self.output))}")
+
+
+def is_path(name: str | None) -> bool:
+    """Whether a name is that of a file or a folder of this machine."""
+    return name is not None and os.path.exists(name)
 
 
 def has_checkpoints(folder: Path) -> bool:

@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from elmo_hf.hub.model_names import BUNDLED
 from elmo_hf.model.configuration_elmo import check, choices
 from elmo_hf.tasks.heads import HEADS
 
@@ -31,6 +33,11 @@ class FinetuneSettings:
     limit: int | float | None = None
     max_length: int = 300
     part_sentences: int = 30
+
+    def __post_init__(self):
+        # The command line gives the folder of a bundled model; its name is what reports and cards show.
+        if Path(self.model).parent == BUNDLED:
+            self.model = Path(self.model).name
 
     def check(self, heads: tuple[str, ...]):
         """Raises ValueError for values that cannot be; `heads` are those of the task."""

@@ -45,6 +45,21 @@ class TrainingDefaults(NamedTuple):
     batch_size: int = 32
 
 
+def epochs_for(examples: int, steps: int, batch_size: int = 32, least: int = 3, most: int = 20) -> int:
+    """The number of epochs that makes about so many steps.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.tasks.finetuning.task import epochs_for
+    >>> [epochs_for(examples, steps=800) for examples in (300, 3000, 300_000)]
+    [20, 9, 3]
+
+    ```
+    """
+    return max(least, min(most, round(steps * batch_size / max(examples, 1))))
+
+
 class Comparison(NamedTuple):
     """A gold label beside a predicted one, in example number `example`; None where one of the two has no label."""
 
@@ -215,4 +230,4 @@ def f_scores(right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> dict
     }
 
 
-__all__ = ["ColumnChoice", "Comparison", "Task", "TrainingDefaults", "f_scores", "ratio"]
+__all__ = ["ColumnChoice", "Comparison", "Task", "TrainingDefaults", "epochs_for", "f_scores", "ratio"]

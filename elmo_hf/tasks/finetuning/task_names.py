@@ -12,7 +12,7 @@ TASKS = {
     "tagging": ("tagging.task", "TaggingTask"),
     "classification": ("classification.task", "ClassificationTask"),
     "sentiment": ("classification.task", "SentimentTask"),
-    "regression": ("classification.task", "RegressionTask"),
+    "regression": ("classification.regression", "RegressionTask"),
     "inference": ("classification.task", "InferenceTask"),
     "srl": ("srl.task", "SrlTask"),
     "questions": ("questions.task", "QuestionsTask"),

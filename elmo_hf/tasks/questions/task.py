@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from elmo_hf.tasks.finetuning.file_formats import FORMATS, columns_of_dataset, detect_format, read_table
-from elmo_hf.tasks.finetuning.task import Task, TrainingDefaults, ratio
+from elmo_hf.tasks.finetuning.task import Task, TrainingDefaults, epochs_for, ratio
 from elmo_hf.tasks.questions.answers import Answer, find_answers
 from elmo_hf.tasks.questions.metrics import squad_scores
 from elmo_hf.tasks.questions.squad import dataset_of_questions, encode_answers, read_squad
@@ -73,7 +73,7 @@ class QuestionsTask(Task):
 
     def defaults(self, count: int) -> TrainingDefaults:
         """Measured defaults for so many examples."""
-        return TrainingDefaults("bidaf", "small", 0.005, 6, 16)
+        return TrainingDefaults("bidaf", "small", 0.005, epochs_for(count, steps=800, batch_size=16), 16)
 
     def head_settings(self, head: str) -> dict[str, Any]:
         """Further settings of a head."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from elmo_hf.tasks.finetuning.file_formats import FORMATS, columns_of_dataset, detect_format
-from elmo_hf.tasks.finetuning.task import TrainingDefaults
+from elmo_hf.tasks.finetuning.task import TrainingDefaults, epochs_for
 from elmo_hf.tasks.srl.frames import bio_spans, frame_rows, read_srl
 from elmo_hf.tasks.tagging.task import TaggedSentence, TaggingTask, batched_sentences, tagged_rows
 
@@ -54,7 +54,7 @@ class SrlTask(TaggingTask):
 
     def defaults(self, count: int) -> TrainingDefaults:
         """Measured defaults for so many examples."""
-        return TrainingDefaults("srl", "small", 0.01, 6)
+        return TrainingDefaults("srl", "small", 0.01, epochs_for(count, steps=800))
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
         """A batch as tensors."""

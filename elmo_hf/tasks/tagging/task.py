@@ -17,7 +17,7 @@ from elmo_hf.tasks.finetuning.file_formats import (
     find_column,
     read_table,
 )
-from elmo_hf.tasks.finetuning.task import Comparison, Task, TrainingDefaults, f_scores, ratio
+from elmo_hf.tasks.finetuning.task import Comparison, Task, TrainingDefaults, epochs_for, f_scores, ratio
 from elmo_hf.tasks.tagging.conll import CONLLU_COLUMNS, read_conll, read_conllu
 from elmo_hf.tasks.tagging.labels import align_labels
 from elmo_hf.tasks.tagging.spans import has_span_labels, label_spans
@@ -146,7 +146,7 @@ class TaggingTask(Task):
     def defaults(self, count: int) -> TrainingDefaults:
         """Measured defaults for so many examples."""
         head = "bilstm-crf" if self.by_spans else "linear"
-        return TrainingDefaults(head, "small" if head == "bilstm-crf" else None, 0.01, 15)
+        return TrainingDefaults(head, "small" if head == "bilstm-crf" else None, 0.01, epochs_for(count, steps=700))
 
     def collate(self, examples: list[dict[str, Any]], tokenizer: Any, model: Any) -> dict[str, torch.Tensor]:
         """A batch as tensors."""
