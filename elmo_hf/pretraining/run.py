@@ -112,7 +112,7 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     options = length.schedule, clock, settings.chosen("fresh_starts")
     trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, callbacks, *options)
     trainer.remembered = about.get("remembered", {})
-    perplexities = _train(trainer, checkpoint, is_over, interruption, say)
+    perplexities = _train(settings, trainer, checkpoint, is_over, interruption, say)
     if args.process_index == 0:
         steps = step if is_over else trainer.state.global_step
         _publish(settings, folder, trainer, reading.splitting, steps, perplexities)
@@ -155,7 +155,12 @@ def _publish(
 
 
 def _train(
-    trainer: ElmoPretrainer, checkpoint: Path | None, is_over: bool, interruption: InterruptionCallback, say: Say
+    settings: Settings,
+    trainer: ElmoPretrainer,
+    checkpoint: Path | None,
+    is_over: bool,
+    interruption: InterruptionCallback,
+    say: Say,
 ) -> dict[str, float]:
     """Trains; returns perplexities of the held-out text before and after, if there is any."""
     held_out, perplexities = trainer.held_out, trainer.remembered
@@ -182,19 +187,18 @@ def _train(
     before = f"before: {perplexities['before']:.1f}, " if "before" in perplexities else ""
     say(f"held-out perplexity {before}after: {after:.1f} (from word frequencies alone: {unigram:.1f})")
     if after >= unigram:
-        say(_advice(trainer))
+        say(_advice(trainer, is_smallest=settings.size == "tiny"))
     return {**perplexities, "after": after}
 
 
-def _advice(trainer: ElmoPretrainer) -> str:
+def _advice(trainer: ElmoPretrainer, is_smallest: bool) -> str:
     """Says what helps a model that has learned less than word frequencies."""
     problem = "The model is worse than word frequencies alone, and its vectors will be of little use."
     epochs = trainer.state.epoch or 0.0
-    if epochs < 1:
-        return f"{problem} It has read {epochs:.0%} of the text: train it longer (--minutes), or with --size tiny."
+    smaller = "" if is_smallest else ", or with --size tiny"
     if epochs > 3:
-        return f"{problem} It has read the text {epochs:.0f} times: more text, or --size tiny, is what helps."
-    return f"{problem} Train it longer (--minutes), with --size tiny, or on more text."
+        return f"{problem} It has read the text {epochs:.0f} times: train it on more text{smaller}."
+    return f"{problem} It has read {epochs:.1f} epochs: train it longer (--minutes){smaller}."
 
 
 def _checkpoint(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> Path | None:

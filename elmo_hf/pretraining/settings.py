@@ -113,7 +113,7 @@ class Settings:
         None, "Words to predict, one a line, by frequency. Without it, they are counted.", WORDS, metavar="FILE"
     )
     min_count: int | None = option(
-        None, "How often a word of the vocabulary must occur.", WORDS, least=1, shown="3; 2 or 1 for small texts"
+        None, "How often a word of the vocabulary must occur.", WORDS, least=1, shown="3, or 2 for small texts"
     )
     max_size: int | None = option(
         None, "Maximum size of the vocabulary.", WORDS, least=4, shown="by the time; no maximum without --minutes"

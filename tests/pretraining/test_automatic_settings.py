@@ -35,7 +35,7 @@ def test_sizes_are_chosen_by_the_time(corpus):
     chosen = choose_sizes(settings(minutes=3), corpus, said.append)
     plan = choose_plan(corpus.num_words, 3)
     assert (chosen.size, chosen.max_size, chosen.learning_rate) == (plan.size, plan.vocabulary, plan.learning_rate)
-    assert chosen.epochs is None and chosen.min_count == 1 and 1 <= chosen.batch_size < 128
+    assert chosen.epochs is None and chosen.min_count == 2 and 1 <= chosen.batch_size < 128
     assert "0:03:00" in said[0] and "size tiny" in said[0] and "about" in said[1] and "epochs" in said[1]
 
 
