@@ -57,7 +57,7 @@ def similarity(
 ):
     """How alike one word is in several sentences, layer by layer; or all words of two sentences.
 
-    Example: elmo-hf analyse similarity english "The bank lends ." "We sat on the bank ." --word bank
+    Example: elmo-hf analyse similarity english "The bank lends." "We sat on the bank." --word bank
     """
     from elmo_hf.analysis import sentence_similarity, word_similarity
 
@@ -98,7 +98,7 @@ def surprise(
 ):
     """How expected each word is from what stands left of it, right of it, and on both sides, in bits.
 
-    Example: elmo-hf analyse surprise english --text "The cat sat on the moon ."
+    Example: elmo-hf analyse surprise english --text "The cat sat on the moon."
 
     A terminal shows the sentence in colours first, the darker the more surprising. --plot draws one sentence. Words
     that the vocabulary does not have are counted as <UNK>.
@@ -180,7 +180,7 @@ def neighbours(
 ):
     """The nearest words of a corpus, in their sentences, beside the nearest words without context.
 
-    Example: elmo-hf analyse neighbours english corpus-index "They did a play at school ." --word play
+    Example: elmo-hf analyse neighbours english corpus-index "They did a play at school." --word play
     """
     from elmo_hf.analysis import NeighbourIndex
     from elmo_hf.analysis import neighbours as find

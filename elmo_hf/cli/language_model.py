@@ -120,7 +120,7 @@ def substitute(
 ):
     """Print the words that fit best in the place of one word of a sentence.
 
-    Example: elmo-hf substitute my-elmo "He plays the piano ." 3
+    Example: elmo-hf substitute my-elmo "He plays the piano." 3
 
     A word's score is log p(word | all to the left) + log p(word | all to the right), normalised over the vocabulary.
     The word that stands there is not looked at.

@@ -44,3 +44,10 @@ def test_arguments_are_capitals_as_the_texts_speak_of_them(command, monkeypatch,
 
 def test_what_stands_in_brackets_is_shown(command):
     assert "[onnx]" in command("export", "--help")[1]
+
+
+@pytest.mark.parametrize("verb", list(verbs(app)), ids=" ".join)
+def test_options_have_no_type_bool_and_defaults_no_second_brackets(command, monkeypatch, verb):
+    monkeypatch.setitem(os.environ, "COLUMNS", "200")
+    text = command(*verb, "--help")[1]
+    assert "<bool>" not in text.lower() and "default: (" not in text
