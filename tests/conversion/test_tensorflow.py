@@ -430,7 +430,7 @@ def test_tar_that_leads_outside_holds_a_link_or_a_bomb(tmp_path):
             info = tarfile.TarInfo(name)
             for key, value in changes.items():
                 setattr(info, key, value)
-            archive.addfile(info)
+            archive.fileobj.write(info.tobuf())  # a header alone; addfile of Python 3.13 asks for the content
         return tmp_path / "bad.tar.gz"
 
     for name, changes, sentence in [
