@@ -18,7 +18,7 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput, Sequence
 from transformers.pipelines.token_classification import AggregationStrategy
 from transformers.utils.generic import can_return_tuple
 
-from .configuration_elmo import ElmoConfig, check, choices, package_attribute
+from .configuration_elmo import ElmoConfig, call_package, check, choices, package_attribute
 from .modeling_elmo import (
     ElmoModel,
     ElmoPreTrainedModel,
@@ -491,6 +491,7 @@ class ElmoPipeline(Pipeline):
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
+        call_package("hub.consistency", "check_agreement", self.model.config, self.tokenizer)
         # `pipeline` leaves classes in the config that named this pipeline, and JSON cannot hold them.
         self.model.config.custom_pipelines = {}
 

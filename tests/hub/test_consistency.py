@@ -5,10 +5,17 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import small
-from transformers import AutoModel, AutoTokenizer
+from small_models import ENTITIES, small
+from transformers import AutoModel, AutoTokenizer, pipeline
 
-from elmo_hf import ElmoEmbedder, ElmoForPreTraining, ElmoModel, ElmoScorer, ElmoTokenizer
+from elmo_hf import (
+    ElmoEmbedder,
+    ElmoForPreTraining,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoScorer,
+    ElmoTokenizer,
+)
 from elmo_hf.hub.consistency import vocabulary_hash
 
 WORDS = ["<S>", "</S>", "<UNK>", "a", "b", "c"]
@@ -100,6 +107,9 @@ def test_objects_that_do_not_fit_each_other():
     model = small(ElmoForPreTraining, vocab_size=len(WORDS))
     with pytest.raises(ValueError, match="its vocabulary has 5 words"):
         ElmoScorer(model, ElmoTokenizer(word_vocabulary=WORDS[:-1]))
+    with pytest.raises(ValueError, match="`max_characters_per_token` is 5"):
+        tagger = small(ElmoForTokenClassification, labels=ENTITIES)
+        pipeline("token-classification", model=tagger, tokenizer=ElmoTokenizer(max_characters_per_token=5))
     with pytest.raises(ValueError, match="`max_characters_per_token` is 5"):
         ElmoScorer(model, ElmoTokenizer(word_vocabulary=WORDS, max_characters_per_token=5))
 

@@ -3,10 +3,18 @@
 import re
 
 import pytest
+import torch
 from remote import run_python
 from small_models import ENTITIES, small
 
-from elmo_hf import ElmoForPreTraining, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
+from elmo_hf import (
+    ElmoForPreTraining,
+    ElmoForQuestionAnswering,
+    ElmoForSequenceClassification,
+    ElmoForTokenClassification,
+    ElmoModel,
+    ElmoTokenizer,
+)
 
 FILES = {
     "configuration_elmo.py",
@@ -112,6 +120,41 @@ def test_public_interfaces_only(root):
         if NOT_PUBLIC.search(line)
     ]
     assert actual == []
+
+
+# Three linear heads by remote code, and what they compute for the inputs that are saved beside them.
+RUN_HEADS = """
+import torch
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+for name in names.split():
+    model_class = get_class_from_dynamic_module(f"modeling_elmo_heads.{name}", f"{folder}/{name}")
+    output = model_class.from_pretrained(f"{folder}/{name}").eval()(**torch.load(f"{folder}/{name}/batch.pt"))
+    torch.save(list(output.to_tuple()), f"{folder}/{name}/outputs.pt")
+print("done")
+"""
+
+
+def test_linear_heads_without_the_package(tmp_path):
+    pairs = ElmoTokenizer()(["Who ?", "Where ?"], ["Ann lives here", "In Rome ."], padding=True, return_tensors="pt")
+    single = ElmoTokenizer()(["It rains .", "Yes"], padding=True, return_tensors="pt")
+    heads = {
+        ElmoForTokenClassification: ({"labels": ENTITIES}, single),
+        ElmoForSequenceClassification: ({"num_labels": 3}, single),
+        ElmoForQuestionAnswering: ({}, pairs),
+    }
+    expected = {}
+    for model_class, (settings, batch) in heads.items():
+        model = small(model_class, **settings).eval()
+        name = model_class.__name__
+        model.save_pretrained(tmp_path / name)
+        torch.save(dict(batch), tmp_path / name / "batch.pt")
+        with torch.no_grad():
+            expected[name] = list(model(**batch).to_tuple())
+    env = {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path / "modules")}
+    run_python(RUN_HEADS, env, folder=str(tmp_path), names=" ".join(expected))
+    for name, outputs in expected.items():
+        actual = torch.load(tmp_path / name / "outputs.pt")
+        torch.testing.assert_close([x.detach() for x in actual], outputs, atol=1e-5, rtol=1e-5)
 
 
 @every_model
