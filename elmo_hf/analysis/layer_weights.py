@@ -44,7 +44,16 @@ class MixWeights(AnalysisResult):
 
         rows = self._rows()
         columns = layer_names(rows.shape[1])
-        plots.heat_maps(path, [("", rows)], self.names, columns, "mix", "", "weight", (0.0, 1.0))
+        plots.heat_maps(
+            path,
+            [("", rows)],
+            self.names,
+            columns,
+            "mix",
+            "",
+            "weight",
+            (float(rows.min()), max(float(rows.max()), float(rows.min()) + 0.01)),
+        )
 
     def _rows(self) -> np.ndarray:
         """A row for each mix; models of fewer layers end with NaN."""

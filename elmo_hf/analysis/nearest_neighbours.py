@@ -74,7 +74,7 @@ class Neighbours(AnalysisResult):
         contexts = [(in_context(one.sentence, one.position, 14), one.cosine) for one in self.in_context]
         title = in_context(self.sentence, self.position, SHOWN_BESIDE)
         panels = [(f"in context, layer {self.layer}", contexts), ("without context", self.context_free)]
-        plots.bars(path, panels, "cosine", title)
+        plots.dots(path, panels, "cosine", title)
 
 
 def neighbours(

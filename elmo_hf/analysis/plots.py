@@ -10,6 +10,8 @@ import numpy as np
 # Of Okabe and Ito, the dark ones; each line has a marker of its own too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
+# From light yellow to dark blue: every step differs in lightness, for colour-blind people and in print.
+COLOUR_MAP = "YlGnBu"
 WIDTH = 8.0  # inches
 DOTS = 100  # an inch
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -72,7 +74,7 @@ def heat_maps(
     font = 9 if cell > 0.42 else 7
     written = cell > 0.26
     for axis, (title, values) in zip(axes, panels, strict=True):
-        image = axis.imshow(values, cmap="cividis", vmin=limits[0], vmax=limits[1], aspect="auto")
+        image = axis.imshow(values, cmap=COLOUR_MAP, vmin=limits[0], vmax=limits[1], aspect="auto")
         axis.set_title(title, fontsize=11)
         axis.set_xticks(range(len(columns)), columns, rotation=90 if turned else 0, fontsize=9)
         axis.set_xlabel(column_title)
@@ -96,7 +98,7 @@ def word_strips(path: str | os.PathLike, words: Sequence[str], values: Mapping[s
     for axis, strip in zip(axes, strips, strict=True):
         table = np.full((len(values), min(WORDS_A_STRIP, len(words))), np.nan)
         table[:, : len(strip)] = [row[strip.start : strip.stop] for row in values.values()]
-        image = axis.imshow(table, cmap="cividis", vmin=0, vmax=high, aspect="auto")
+        image = axis.imshow(table, cmap=COLOUR_MAP, vmin=0, vmax=high, aspect="auto")
         axis.set_xticks(range(len(strip)), _shortened(words[strip.start : strip.stop]), rotation=90, fontsize=9)
         axis.set_yticks(range(len(values)), list(values), fontsize=9)
         _write_numbers(axis, table, (0, high), 8, "{:.1f}")
@@ -106,25 +108,28 @@ def word_strips(path: str | os.PathLike, words: Sequence[str], values: Mapping[s
     save(figure, path)
 
 
-def bars(
+def dots(
     path: str | os.PathLike, panels: Sequence[tuple[str, Sequence[tuple[str, float]]]], axis_title: str, title: str
 ):
-    """Labelled bars from the top down, groups side by side."""
+    """Labelled dots from the top down, groups side by side, on an axis that begins near the smallest value."""
     longest = max(len(named) for _, named in panels)
     figure = new_figure(0.3 * max(longest, 1) + 1.3)
     figure.suptitle(_shortened([title], 90)[0], fontsize=11)
     widths = [max([len(label) for label, _ in named] + [10]) for _, named in panels]
+    everything = [value for _, named in panels for _, value in named] or [0.0, 1.0]
+    margin = max(0.1 * (max(everything) - min(everything)), 0.01)
     axes = figure.subplots(1, len(panels), squeeze=False, sharex=True)[0]
     for axis, (head, named), width in zip(axes, panels, widths, strict=True):
         values = [value for _, value in named]
-        axis.barh(range(len(values)), values, color=COLOURS[0])
+        axis.plot(values, range(len(values)), linestyle="", marker="o", markersize=7, color=COLOURS[0])
         axis.set_yticks(range(len(values)), _shortened([label for label, _ in named]), fontsize=9 if width < 30 else 8)
         axis.set_ylim(longest - 0.5, -0.5)
-        axis.set_xlim(min(0.0, *values, 0.0), 1.15)
+        axis.set_xlim(min(everything) - margin, max(everything) + 3 * margin)
         axis.set_title(head, fontsize=10)
         axis.set_xlabel(axis_title)
+        axis.grid(alpha=0.3)
         for place, value in enumerate(values):
-            axis.text(max(value, 0) + 0.02, place, f"{value:.2f}", va="center", fontsize=8)
+            axis.text(value + margin / 2, place, f"{value:.2f}", va="center", fontsize=8)
     save(figure, path)
 
 
@@ -134,7 +139,9 @@ def points(path: str | os.PathLike, names: Sequence[str], groups: Mapping[str, S
     axis = figure.subplots()
     for number, (name, values) in enumerate(groups.items()):
         look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-        axis.plot(values, range(len(names)), linestyle="", markersize=7, label=name, **look)
+        # Markers of equal values stand above each other, and not one on the other.
+        places = np.arange(len(names)) + (number - (len(groups) - 1) / 2) * min(0.14, 0.7 / len(groups))
+        axis.plot(values, places, linestyle="", markersize=6, label=name, **look)
     axis.set_yticks(range(len(names)), _shortened(names), fontsize=10)
     axis.invert_yaxis()
     axis.set_xlabel(axis_title)
@@ -174,11 +181,12 @@ def _apart(ticks: Sequence[float]) -> list[float]:
 
 
 def _write_numbers(axis: Any, values: np.ndarray, limits: tuple[float, float], font: int, form: str = "{:.2f}"):
-    middle = (limits[0] + limits[1]) / 2
+    low, high = limits
     for row, column in np.ndindex(values.shape):
         value = values[row, column]
         if not np.isnan(value):
-            colour = "black" if value > middle else "white"
+            # The upper half of the colours is dark.
+            colour = "white" if value - low > 0.55 * (high - low) else "black"
             axis.text(column, row, form.format(value), ha="center", va="center", color=colour, fontsize=font)
 
 
