@@ -1,4 +1,4 @@
-"""Sentences in, every layer of each of their words out; kept in a store on request."""
+"""All layers of every word of sentences; stored on request."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence

@@ -30,16 +30,19 @@ class MixWeights(AnalysisResult):
     gammas: list[float]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         rows = zip(self.names, self._rows().tolist(), self.gammas, strict=True)
         layers = layer_names(max(map(len, self.weights)))
         cells = [[name, *(None if np.isnan(x) else x for x in row), gamma] for name, row, gamma in rows]
         return ["mix", *layers, "gamma"], cells
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         rows = zip(self.names, self.weights, self.gammas, strict=True)
         return {"mixes": [{"name": name, "weights": row, "gamma": gamma} for name, row, gamma in rows]}
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
         rows = self._rows()
@@ -83,19 +86,19 @@ def mix_weights(models: Sequence[Any]) -> MixWeights:
     """
     check_is_list(models, "models", "a list of models or of their names")
     if not models:
-        raise ValueError("No model was given; accepted is one or more.")
-    found = MixWeights([], [], [])
+        raise ValueError("No model was given. Expected at least one.")
+    mixes = MixWeights([], [], [])
     for number, model in enumerate(models):
         named = isinstance(model, (str, os.PathLike))
         loaded = _load(model) if named else model
         prefix = f"{Path(model).name if named else number + 1}: " if len(models) > 1 else ""
         modules = dict(loaded.named_modules())
         for name, weights in loaded.layer_weights().items():
-            found.names.append(prefix + name)
-            found.weights.append(weights.detach().tolist())
+            mixes.names.append(prefix + name)
+            mixes.weights.append(weights.detach().tolist())
             gamma = modules[name].gamma  # only a learned mix has one
-            found.gammas.append(1.0 if gamma is None else float(gamma.detach()))
-    return found
+            mixes.gammas.append(1.0 if gamma is None else float(gamma.detach()))
+    return mixes
 
 
 def _load(name: str | os.PathLike) -> Any:

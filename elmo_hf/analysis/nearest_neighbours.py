@@ -10,9 +10,8 @@ from .neighbour_index import NeighbourIndex
 from .results import AnalysisResult, text_table
 from .similarity import check_position, find_word, in_context
 
-# Looked at for each neighbour that is wanted: sentences come more than once in a corpus, and a sentence may hold
-# several of the nearest words.
-LOOKED_AT = 20
+# Candidates for each neighbour: sentences are repeated in a corpus, and one may hold several of the nearest words.
+CANDIDATES = 20
 SHOWN_BESIDE = 40  # letters
 
 
@@ -26,6 +25,7 @@ class Neighbour:
 
     @property
     def word(self) -> str:
+        """The word itself."""
         return self.sentence[self.position]
 
 
@@ -47,8 +47,10 @@ class Neighbours(AnalysisResult):
     context_free: list[tuple[str, float]]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         rows = [
-            [one.cosine, one.word, in_context(one.sentence, one.position, SHOWN_BESIDE)] for one in self.in_context
+            [neighbour.cosine, neighbour.word, in_context(neighbour.sentence, neighbour.position, SHOWN_BESIDE)]
+            for neighbour in self.in_context
         ]
         return ["cosine", "word", f"in context, layer {self.layer}"], rows
 
@@ -57,21 +59,30 @@ class Neighbours(AnalysisResult):
         return f"{in_context(self.sentence, self.position)}\n\n{super().__str__()}\n\n{free}"
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         return {
             "sentence": self.sentence,
             "position": self.position,
             "layer": self.layer,
             "in_context": [
-                {"cosine": one.cosine, "word": one.word, "sentence": one.sentence, "position": one.position}
-                for one in self.in_context
+                {
+                    "cosine": neighbour.cosine,
+                    "word": neighbour.word,
+                    "sentence": neighbour.sentence,
+                    "position": neighbour.position,
+                }
+                for neighbour in self.in_context
             ],
             "context_free": [{"cosine": score, "word": word} for word, score in self.context_free],
         }
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
-        contexts = [(in_context(one.sentence, one.position, 14), one.cosine) for one in self.in_context]
+        contexts = [
+            (in_context(neighbour.sentence, neighbour.position, 14), neighbour.cosine) for neighbour in self.in_context
+        ]
         title = in_context(self.sentence, self.position, SHOWN_BESIDE)
         panels = [(f"in context, layer {self.layer}", contexts), ("without context", self.context_free)]
         plots.dots(path, panels, "cosine", title)
@@ -103,33 +114,37 @@ def neighbours(
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
     >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
     >>> index = NeighbourIndex.build(tempfile.mkdtemp(), reader, ["The bank lends .", "We sat there ."])
-    >>> found = neighbours(index, reader, "A bank .", "bank", k=2)
-    >>> len(found.in_context), len(found.context_free)
+    >>> result = neighbours(index, reader, "A bank .", "bank", k=2)
+    >>> len(result.in_context), len(result.context_free)
     (2, 2)
 
     ```
     """
     if (word is None) == (position is None):
-        raise ValueError("Accepted is either `word` or `position`: exactly one of the two.")
+        raise ValueError("Invalid arguments. Expected either `word` or `position`.")
     words = reader.words(sentence)
     position = find_word(words, word) if position is None else position
     check_position(words, position)
     index.check_model(reader)
     layers = next(reader.read([words]))  # (L + 1, T, hidden)
     asked = words[position].casefold()
-    found, seen, looked_at = [], {tuple(words)}, k * LOOKED_AT
+    nearest, seen, candidates = [], {tuple(words)}, k * CANDIDATES
     while True:
-        cosines, numbers = index.nearest(layers[index.layer, position][None], looked_at)
+        cosines, numbers = index.nearest(layers[index.layer, position][None], candidates)
         for cosine, number in zip(cosines[0].tolist(), numbers[0], strict=True):
             number, place = map(int, index.places[number])
             other = index.sentence(number)
             if tuple(other) in seen or (other_words and other[place].casefold() == asked):
                 continue
             seen.add(tuple(other))
-            found.append(Neighbour(cosine, other, place))
-        if len(found) >= k or looked_at >= len(index):
+            nearest.append(Neighbour(cosine, other, place))
+        if len(nearest) >= k or candidates >= len(index):
             break
         # Too many of the nearest were left out: look further, from the start.
-        found, seen, looked_at = [], {tuple(words)}, looked_at * 10
-    free = [(one, score) for one, score in index.nearest_words(layers[0, position], k + 1) if one != words[position]]
-    return Neighbours(words, position, index.layer, found[:k], free[:k])
+        nearest, seen, candidates = [], {tuple(words)}, candidates * 10
+    free = [
+        (other_word, score)
+        for other_word, score in index.nearest_words(layers[0, position], k + 1)
+        if other_word != words[position]
+    ]
+    return Neighbours(words, position, index.layer, nearest[:k], free[:k])

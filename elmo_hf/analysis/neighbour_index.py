@@ -68,7 +68,7 @@ class NeighbourIndex:
         self.folder = Path(folder)
         state = _read_state(self.folder)
         if state is None or not state.finished:
-            raise ValueError(f"{folder} holds no finished index; accepted is what `elmo-hf analyse index` has made.")
+            raise ValueError(f"{folder} holds no finished index. Expected the output of `elmo-hf analyse index`.")
         self.layer, self.num_sentences = state.layer, state.sentences
         self.vectors = _mapped(self.folder / VECTORS, np.float16, (state.vectors, state.size))
         self.places = _mapped(self.folder / PLACES, np.int32, (state.vectors, 2))  # sentence, position
@@ -90,13 +90,13 @@ class NeighbourIndex:
         num_words: int = 50_000,
         progress: Callable[[int], Any] | None = None,
     ) -> "NeighbourIndex":
-        """Makes an index, or goes on with one that was interrupted, given the same corpus and model.
+        """Builds an index, or resumes one that was interrupted, from the same corpus and model.
 
         Args:
             folder: a new folder, or that of the interrupted index.
-            layer: the one whose vectors are kept, from 0, or from -1 for the top.
-            limit: stop with the sentence that brings the vectors to so many.
-            num_words: so many of the corpus's most frequent words are kept without context too.
+            layer: the one whose vectors are stored, from 0, or from -1 for the top.
+            limit: the number of vectors; the sentence that reaches it is the last.
+            num_words: how many of the most frequent words are stored without context too.
             progress: called with the number of vectors after each step.
         """
         check_is_list(sentences, "sentences")
@@ -104,7 +104,7 @@ class NeighbourIndex:
         state = _read_state(folder)
         if state is None:
             if folder.exists() and any(folder.iterdir()):
-                raise ValueError(f"{folder} holds files, but no index; accepted is a new folder.")
+                raise ValueError(f"{folder} holds files, but no index. Expected a new folder.")
             folder.mkdir(parents=True, exist_ok=True)
             state = _State(VERSION, layer, reader.size)
         if (state.layer, state.size) != (layer, reader.size):
@@ -137,22 +137,20 @@ class NeighbourIndex:
     def check_model(self, reader: LayerReader):
         """Raises unless the reader's vectors are those of the index, by the first sentence that has words."""
         place = int(self.places[0, 1])
-        found = unit_vectors(next(reader.read([self.sentence(int(self.places[0, 0]))]))[self.layer, place])
+        vector = unit_vectors(next(reader.read([self.sentence(int(self.places[0, 0]))]))[self.layer, place])
         stored = self.vectors[0].astype(np.float32)
-        if found.shape != stored.shape or float(found @ stored) < 0.999:
-            raise ValueError(
-                f"{self.folder} was made with another model; accepted is the model that it was made with."
-            )
+        if vector.shape != stored.shape or float(vector @ stored) < 0.999:
+            raise ValueError(f"{self.folder} was made with another model. Expected the same model.")
 
 
 def nearest(vectors: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and numbers (n, k) of those of `vectors` (N, size), of length 1, that are nearest to `queries`."""
-    wanted = torch.from_numpy(unit_vectors(queries.astype(np.float32)))
-    scores = torch.empty(len(wanted), len(vectors))
+    unit_queries = torch.from_numpy(unit_vectors(queries.astype(np.float32)))
+    scores = torch.empty(len(unit_queries), len(vectors))
     for start in range(0, len(vectors), VECTORS_AT_ONCE):
         # Torch turns float16 into float32 several times faster than NumPy; the copy is of a part only.
-        some = torch.from_numpy(np.array(vectors[start : start + VECTORS_AT_ONCE])).float()
-        scores[:, start : start + len(some)] = wanted @ some.T
+        chunk = torch.from_numpy(np.array(vectors[start : start + VECTORS_AT_ONCE])).float()
+        scores[:, start : start + len(chunk)] = unit_queries @ chunk.T
     best = scores.topk(min(k, len(vectors)))
     return best.values.numpy(), best.indices.numpy()
 
@@ -179,10 +177,10 @@ def _write_vectors(
                     f"{folder / name} has {files[name].tell()} bytes, but should have {size}: it is broken."
                 )
             files[name].truncate(size)  # what an interrupted step has left
-        for some in _steps(sentences, state.sentences):
+        for batch in _steps(sentences, state.sentences):
             if limit is not None and state.vectors >= limit:
                 break
-            _write_step(files, state, reader, some, limit)
+            _write_step(files, state, reader, batch, limit)
             for file in files.values():
                 file.flush()
                 os.fsync(file.fileno())
@@ -193,17 +191,17 @@ def _write_vectors(
         for file in files.values():
             file.close()
     if not state.vectors:
-        raise ValueError("The corpus has no words; accepted is at least one sentence with a word.")
+        raise ValueError("The corpus has no words. Expected a text.")
 
 
 def _steps(sentences: Iterable[Any], done: int) -> Iterator[list[Any]]:
     following = islice(sentences, done, None)
-    while some := list(islice(following, SENTENCES_A_STEP)):
-        yield some
+    while batch := list(islice(following, SENTENCES_A_STEP)):
+        yield batch
 
 
-def _write_step(files: dict[str, Any], state: _State, reader: LayerReader, some: list[Any], limit: int | None):
-    split = [reader.words(sentence) for sentence in some]
+def _write_step(files: dict[str, Any], state: _State, reader: LayerReader, batch: list[Any], limit: int | None):
+    split = [reader.words(sentence) for sentence in batch]
     for words, layers in zip(split, reader.read(split), strict=True):
         if limit is not None and state.vectors >= limit:
             return
@@ -246,7 +244,7 @@ def _read_state(folder: Path) -> _State | None:
     except (TypeError, ValueError):
         raise ValueError(f"{path} is not the description of an index.") from None
     if state.version != VERSION:
-        raise ValueError(f"{path} is of version {state.version}; accepted is {VERSION}.")
+        raise ValueError(f"{path} is of version {state.version}. Expected version {VERSION}.")
     return state
 
 

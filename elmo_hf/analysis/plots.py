@@ -37,13 +37,14 @@ def check_plot(path: str | os.PathLike):
     """Raises unless it can be drawn to this path, which is better known before an hour of work."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path} is no name for a plot; accepted are names that end in {', '.join(SUFFIXES)}.")
+        raise ValueError(f"{path} is not the name of a plot. Expected a name that ends in {', '.join(SUFFIXES)}.")
     if not path.absolute().parent.is_dir():
         raise ValueError(f"There is no folder {path.parent} to draw {path.name} in.")
     new_figure(1)
 
 
 def save(figure: Any, path: str | os.PathLike):
+    """Writes a figure; equal figures give equal files."""
     check_plot(path)
     # Without the date, so that the same numbers make the same file.
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
@@ -89,7 +90,7 @@ def heat_maps(
 def word_strips(path: str | os.PathLike, words: Sequence[str], values: Mapping[str, np.ndarray], colour_title: str):
     """A sentence as strips of words, a row of colours for each kind of value."""
     if not words:
-        raise ValueError("The sentence has no words, and so nothing to draw; accepted is at least one word.")
+        raise ValueError("The sentence has no words to draw. Expected at least one.")
     strips = [range(start, min(start + WORDS_A_STRIP, len(words))) for start in range(0, len(words), WORDS_A_STRIP)]
     longest = min(max(map(len, words)), LONGEST_LABEL)
     figure = new_figure(len(strips) * (0.3 * len(values) + 0.09 * longest + 0.35) + 0.3)
@@ -156,8 +157,8 @@ def curves(path: str | os.PathLike, lines: Mapping[str, Mapping[float, Sequence[
     axis = figure.subplots()
     for number, (name, values) in enumerate(lines.items()):
         look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-        means = np.array([np.mean(some) for some in values.values()])
-        low, high = (np.array([end(some) for some in values.values()]) for end in (min, max))
+        means = np.array([np.mean(numbers) for numbers in values.values()])
+        low, high = (np.array([end(numbers) for numbers in values.values()]) for end in (min, max))
         axis.errorbar(list(values), means, np.stack([means - low, high - means]), label=name, capsize=3, **look)
     axis.set_xscale("log")
     ticks = _apart(sorted({place for values in lines.values() for place in values}))
@@ -171,13 +172,13 @@ def curves(path: str | os.PathLike, lines: Mapping[str, Mapping[float, Sequence[
 
 
 def _apart(ticks: Sequence[float]) -> list[float]:
-    """Those of positive numbers whose labels do not overlap on a logarithmic axis; the last one is kept."""
+    """The positive numbers whose labels do not overlap on a logarithmic axis, the last among them."""
     least = 0.06 * np.log(ticks[-1] / ticks[0])
-    kept = [ticks[-1]]
+    labelled = [ticks[-1]]
     for tick in reversed(ticks[:-1]):
-        if np.log(kept[-1] / tick) >= least:
-            kept.append(tick)
-    return kept[::-1]
+        if np.log(labelled[-1] / tick) >= least:
+            labelled.append(tick)
+    return labelled[::-1]
 
 
 def _write_numbers(axis: Any, values: np.ndarray, limits: tuple[float, float], font: int, form: str = "{:.2f}"):

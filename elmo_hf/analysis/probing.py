@@ -52,36 +52,41 @@ class Probe(AnalysisResult):
     counts: dict[str, int] = field(default_factory=dict)
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         names = list(self.results[0].accuracy)
         heads = [self.column, *(f"{name}, %" for name in names)]
-        return heads, [[one.name, *(100 * one.accuracy[name] for name in names)] for one in self.results]
+        return heads, [[result.name, *(100 * result.accuracy[name] for name in names)] for result in self.results]
 
     def label_table(self) -> str:
         """F1 of the labels, the most frequent first."""
         order = sorted(self.counts, key=lambda label: -self.counts[label])
-        rows = [[label, self.counts[label], *(100 * one.labels[label] for one in self.results)] for label in order]
-        return text_table(["label", "words", *(one.name for one in self.results)], rows)
+        rows = [
+            [label, self.counts[label], *(100 * result.labels[label] for result in self.results)] for label in order
+        ]
+        return text_table(["label", "words", *(result.name for result in self.results)], rows)
 
     def __str__(self) -> str:
-        mixes = [one.mix for one in self.results if one.mix is not None]
+        mixes = [result.mix for result in self.results if result.mix is not None]
         weights = [f"weights of the learned mix: {' '.join(f'{weight:.2f}' for weight in mix)}" for mix in mixes]
         return "\n".join([super().__str__(), *weights, "", self.label_table()])
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         return {
             "column": self.column,
             "counts": self.counts,
             "results": [
-                {"name": one.name, "accuracy": one.accuracy, "labels": one.labels, "mix": one.mix}
-                for one in self.results
+                {"name": result.name, "accuracy": result.accuracy, "labels": result.labels, "mix": result.mix}
+                for result in self.results
             ],
         }
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
-        groups = {name: [100 * one.accuracy[name] for one in self.results] for name in self.results[0].accuracy}
-        plots.points(path, [one.name for one in self.results], groups, f"{self.column}: accuracy, %")
+        groups = {name: [100 * result.accuracy[name] for result in self.results] for name in self.results[0].accuracy}
+        plots.points(path, [result.name for result in self.results], groups, f"{self.column}: accuracy, %")
 
 
 def read_labelled(path: str | os.PathLike, column: str) -> tuple[list[list[str]], list[list[str]]]:
@@ -94,7 +99,7 @@ def read_labelled(path: str | os.PathLike, column: str) -> tuple[list[list[str]]
         number = int(column)
     except ValueError:
         raise ValueError(
-            f"The column {column!r} was asked for of {path}; accepted are a number, from 0 or from -1 for the last, "
+            f"The column {column!r} of {path} is invalid. Expected a number, from 0 or from -1 for the last, "
             "or a name if the file is CoNLL-U (.conllu)."
         ) from None
     data = read_conll(path, {"tokens": 0, "labels": number})
@@ -118,7 +123,7 @@ def probe(
             labels' scores are of the last.
         column: what the labels are called.
         word_vectors: a file of GloVe's or word2vec's text, to probe beside the layers.
-        store: a folder in which vectors are kept, so that an interrupted run goes on.
+        store: a folder that stores the vectors, so that an interrupted run can be resumed.
         say: called with the name of each probe and what else takes time.
 
     Example:
@@ -128,15 +133,15 @@ def probe(
     >>> from elmo_hf.analysis import LayerReader, probe
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
     >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
-    >>> some = [["cats", "sleep"], ["dogs", "sleep"]], [["NOUN", "VERB"], ["NOUN", "VERB"]]
-    >>> found = probe(reader, {"train": some, "dev": some}, epochs=50)
-    >>> [one.name for one in found.results], found.results[0].accuracy["dev"]
+    >>> data = [["cats", "sleep"], ["dogs", "sleep"]], [["NOUN", "VERB"], ["NOUN", "VERB"]]
+    >>> probes = probe(reader, {"train": data, "dev": data}, epochs=50)
+    >>> [result.name for result in probes.results], probes.results[0].accuracy["dev"]
     (['layer 0', 'layer 1', 'layer 2', 'average', 'learned mix'], 1.0)
 
     ```
     """
     if len(data) < 2:
-        raise ValueError(f"{len(data)} data were given; accepted are two or more: to train, to choose, to test.")
+        raise ValueError(f"{len(data)} data sets were given. Expected two or more: to train, to choose, to test.")
     say = say or (lambda text: None)
     names = sorted({label for _, labels in [next(iter(data.values()))] for row in labels for label in row})
     numbers = {label: number for number, label in enumerate(names)}
@@ -145,7 +150,7 @@ def probe(
         for name, (_, labels) in data.items()
     }
     if not all(map(len, gold.values())):
-        raise ValueError("Some of the data have no words; accepted is at least one word in each.")
+        raise ValueError("A data set has no words. Expected at least one word in each.")
     say("reading")
     vectors = _vectors(reader, data, store)  # name -> (L + 1, words, size), float16
     averages = {name: x.float().mean(0, keepdim=True) for name, x in vectors.items()}
@@ -165,26 +170,26 @@ def probe(
 
 
 def _vectors(reader: LayerReader, data: dict[str, Any], store: str | os.PathLike | None) -> dict[str, torch.Tensor]:
-    found = {}
+    vectors = {}
     for name, (sentences, _) in data.items():
         words = sum(map(len, sentences))
-        kept = torch.empty(reader.num_layers, words, reader.size, dtype=torch.float16)
+        table = torch.empty(reader.num_layers, words, reader.size, dtype=torch.float16)
         start = 0
         folder = None if store is None else Path(store) / name
         for layers in reader.read_stored(list(map(list, sentences)), folder, name):
-            kept[:, start : start + layers.shape[1]] = torch.from_numpy(np.asarray(layers))
+            table[:, start : start + layers.shape[1]] = torch.from_numpy(np.asarray(layers))
             start += layers.shape[1]
-        found[name] = kept
-    return found
+        vectors[name] = table
+    return vectors
 
 
 def _static(path: str | os.PathLike, data: dict[str, Any]) -> dict[str, torch.Tensor]:
     words = {name: [word for row in sentences for word in row] for name, (sentences, _) in data.items()}
-    known, vectors = read_word_vectors(path, {word for some in words.values() for word in some})
+    known, vectors = read_word_vectors(path, {word for part in words.values() for word in part})
     rows = {word: row for row, word in enumerate(known, 1)}
     table = torch.from_numpy(np.concatenate([np.zeros_like(vectors[:1]), vectors]))  # row 0: unknown words
     return {
-        name: table[[rows.get(word, rows.get(word.lower(), 0)) for word in some]][None] for name, some in words.items()
+        name: table[[rows.get(word, rows.get(word.lower(), 0)) for word in part]][None] for name, part in words.items()
     }
 
 
@@ -226,8 +231,8 @@ def _train(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
     best: tuple[float, dict[str, torch.Tensor]] = (-1.0, {})
     for _ in range(epochs):
-        for some in torch.randperm(len(gold[train]), generator=generator).split(size):
-            loss = F.cross_entropy(model(features[train][:, some]), gold[train][some])
+        for batch in torch.randperm(len(gold[train]), generator=generator).split(size):
+            loss = F.cross_entropy(model(features[train][:, batch]), gold[train][batch])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -246,7 +251,7 @@ def _train(
 
 @torch.no_grad()
 def _predict(model: _Probe, features: torch.Tensor) -> torch.Tensor:
-    return torch.cat([model(some).argmax(-1) for some in features.split(4096, 1)])
+    return torch.cat([model(batch).argmax(-1) for batch in features.split(4096, 1)])
 
 
 def _label_scores(

@@ -58,6 +58,7 @@ class Efficiency(AnalysisResult):
     runs: list[EfficiencyRun]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         places, cells = self._places(), self._cells()
         several = any(len(values) > 1 for values in cells.values())
         compared = [place for place in places if place != NO_ELMO] if NO_ELMO in places else []
@@ -78,9 +79,11 @@ class Efficiency(AnalysisResult):
         return heads, rows
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         return {"score": self.score, "runs": [asdict(run) for run in self.runs]}
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
         cells, shares = self._cells(), dict(self._sizes())
@@ -136,8 +139,8 @@ def efficiency(
 ) -> Efficiency:
     """Runs a recipe for every size of training data, with and without ELMo, each run in a process of its own.
 
-    Every run's result is kept in a file: the same call goes on where it stopped, and one with more sizes, places or
-    seeds runs only what is new.
+    The result of every run is stored in a file: the same call resumes where it stopped, and one with more sizes,
+    places or seeds runs only what is new.
 
     Args:
         recipe: a script, as those of `examples/tasks`. It takes `--train --test --model --vectors --elmo --limit
@@ -161,10 +164,10 @@ def efficiency(
     >>> from pathlib import Path
     >>> from elmo_hf.analysis import efficiency
     >>> folder = Path(tempfile.mkdtemp())
-    >>> source = "import json, sys; given = dict(zip(sys.argv[1::2], sys.argv[2::2])); size = int(given['--limit'])"
-    >>> source += "; score = 50.0 + size / 10 + 20 * (given['--elmo'] == 'input')"
-    >>> source += "; found = {'scores': {'f1': score}, 'examples': size, 'of': 200}"
-    >>> source += "; open(given['--json'], 'w').write(json.dumps(found))"
+    >>> source = "import json, sys; o = dict(zip(sys.argv[1::2], sys.argv[2::2])); size = int(o['--limit'])"
+    >>> source += "; score = 50.0 + size / 10 + 20 * (o['--elmo'] == 'input')"
+    >>> source += "; result = {'scores': {'f1': score}, 'examples': size, 'of': 200}"
+    >>> source += "; open(o['--json'], 'w').write(json.dumps(result))"
     >>> _ = (folder / "recipe.py").write_text(source)
     >>> print(efficiency(folder / "recipe.py", "english", "a", "b", folder, "glove.txt", sizes=[50, 200]))
     examples  share, %  no ELMo, f1  ELMo input, f1   gain
@@ -175,28 +178,30 @@ def efficiency(
     """
     sizes = checked_sizes(sizes)
     if not places or not seeds:
-        raise ValueError("No place of ELMo or no seed was given; accepted is at least one of each.")
+        raise ValueError("No place of ELMo or no seed was given. Expected at least one of each.")
     for place in places:
         if not place.isidentifier():
-            raise ValueError(f"{place!r} is no place of ELMo; accepted is one word that the recipe knows, as 'input'.")
+            raise ValueError(
+                f"{place!r} is not a place of ELMo. Expected a word that the recipe knows, such as 'input'."
+            )
     if NO_ELMO in places and word_vectors is None:
         raise ValueError(
-            "Without ELMo a network reads word vectors alone, and none were given; accepted are word vectors, "
+            "Without ELMo a network reads word vectors alone, and none were given. Expected word vectors, "
             f"or places without {NO_ELMO!r}."
         )
     if not Path(recipe).is_file():
-        raise FileNotFoundError(f"There is no recipe {recipe}; accepted is a script, as those of examples/tasks.")
+        raise FileNotFoundError(f"There is no recipe {recipe}. Expected a script.")
     folder = Path(folder)
     usual = ["--train", train, "--test", test, "--model", model, *options]
     usual += [] if word_vectors is None else ["--vectors", word_vectors]
     command = [str(recipe), *map(str, usual)]
     _same_command(folder, command)
     cells = [(place, size, seed) for size in sizes for place in dict.fromkeys(places) for seed in dict.fromkeys(seeds)]
-    found = []
+    runs = []
     for number, cell in enumerate(cells, 1):
         named = f"{number} of {len(cells)}: {place_name(cell[0])}, {cell[1]} of the training data, seed {cell[2]}"
-        found.append(_run_or_read(folder, command, cell, score, named, say or (lambda text: None)))
-    return Efficiency(score or next(iter(found[0].scores)), found)
+        runs.append(_run_or_read(folder, command, cell, score, named, say or (lambda text: None)))
+    return Efficiency(score or next(iter(runs[0].scores)), runs)
 
 
 def checked_sizes(sizes: Sequence[str | int]) -> list[str]:
@@ -216,7 +221,8 @@ def checked_sizes(sizes: Sequence[str | int]) -> list[str]:
         number = float(size.rstrip("%")) if SIZE.fullmatch(size) else 0.0
         if number <= 0 or (size.endswith("%") and number > 100):
             raise ValueError(
-                f"{size!r} is no size of training data; accepted are numbers of examples, as 500, and shares, as 10%."
+                f"Invalid size of training data: {size!r}. Expected a number of examples, such as 500, or a share, "
+                "such as 10%."
             )
     return checked
 
@@ -224,13 +230,13 @@ def checked_sizes(sizes: Sequence[str | int]) -> list[str]:
 def _same_command(folder: Path, command: list[str]):
     """Keeps what is run in a folder, and lets nothing else in."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "command.json"
-    if not kept.exists():
-        _write(kept, command)
-    before = json.loads(kept.read_text(encoding="utf-8"))
+    record = folder / "command.json"
+    if not record.exists():
+        _write(record, command)
+    before = json.loads(record.read_text(encoding="utf-8"))
     if before != command:
         raise ValueError(
-            f"{folder} holds results of `{' '.join(before)}`, and not of `{' '.join(command)}`; accepted are the same "
+            f"{folder} holds results of `{' '.join(before)}`, and not of `{' '.join(command)}`. Expected the same "
             "recipe, data and options, or another folder."
         )
 
@@ -251,11 +257,11 @@ def _run_or_read(
         _write(done, _run(command, done.with_name(done.name.removesuffix(".json")), cell))
         took = f"{time.perf_counter() - start:.0f} s"
     else:
-        took = "kept"
+        took = "stored"
     result = json.loads(done.read_text(encoding="utf-8"))
     chosen = score or next(iter(result["scores"]))
     if chosen not in result["scores"]:
-        raise ValueError(f"{command[0]} measures no {chosen!r}; accepted are {', '.join(result['scores'])}.")
+        raise ValueError(f"{command[0]} does not measure {chosen!r}. Expected one of {', '.join(result['scores'])}.")
     value = result["scores"][chosen]
     say(f"{named}: {chosen} {value:.2f} ({took})")
     return EfficiencyRun(place, size, seed, result["examples"], result["of"], value, result["scores"])
@@ -287,7 +293,7 @@ def _read_result(recipe: str, path: Path) -> dict[str, Any]:
         numbers = []
     if len(numbers) < 3 or not all(isinstance(number, (int, float)) for number in numbers) or result["of"] < 1:
         raise ValueError(
-            f'{recipe} has not written its result to {path}; accepted is {{"scores": {{"NAME": NUMBER}}, '
+            f'{recipe} has not written its result to {path}. Expected {{"scores": {{"NAME": NUMBER}}, '
             '"examples": NUMBER, "of": NUMBER}.'
         )
     return result

@@ -53,12 +53,13 @@ class Senses(AnalysisResult):
     counts: dict[str, dict[str, int]]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         names = list(self.counts)
         rows = []
-        for one in self.scores:
-            rows.append([one.name, *(100 * one.f1[name] for name in names)])
-            if one.layer is not None:
-                rows.append(["  no fallback", *(100 * one.f1_without[name] for name in names)])
+        for score in self.scores:
+            rows.append([score.name, *(100 * score.f1[name] for name in names)])
+            if score.layer is not None:
+                rows.append(["  no fallback", *(100 * score.f1_without[name] for name in names)])
         return ["F1, %", *names], rows
 
     def __str__(self) -> str:
@@ -69,18 +70,20 @@ class Senses(AnalysisResult):
         return "\n".join([super().__str__(), "", *notes])
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         scores = [
-            {"method": one.method, "layer": one.layer, "f1": one.f1, "f1_without_fallback": one.f1_without}
-            for one in self.scores
+            {"method": score.method, "layer": score.layer, "f1": score.f1, "f1_without_fallback": score.f1_without}
+            for score in self.scores
         ]
         return {"scores": scores, "counts": self.counts}
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
         names = list(self.counts)
-        labels = [one.name for one in self.scores]
-        groups = {name: [100 * one.f1[name] for one in self.scores] for name in names}
+        labels = [score.name for score in self.scores]
+        groups = {name: [100 * score.f1[name] for score in self.scores] for name in names}
         plots.points(path, labels, groups, "F1, %")
 
 
@@ -100,7 +103,7 @@ def senses(
         tests: data by name. Data with several parts, as ALL of the unified sets, give a row for each part too.
         first_senses: of each word, as `read_first_senses` gives them. Not given: the most frequent in `train`, and no
             answer for words that are not there.
-        store: a folder in which vectors are kept, so that an interrupted run goes on.
+        store: a folder that stores the vectors, so that an interrupted run can be resumed.
 
     Example:
 
@@ -111,19 +114,19 @@ def senses(
     >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
     >>> instances = [SenseInstance("bank", [sense], number, 1, 2) for number, sense in enumerate("xy")]
     >>> data = SenseData([["a", "bank"], ["the", "bank"]], instances)
-    >>> found = senses(reader, data, {"same": data})
-    >>> [score.f1["same"] for score in found.scores if score.layer == 2]
+    >>> result = senses(reader, data, {"same": data})
+    >>> [score.f1["same"] for score in result.scores if score.layer == 2]
     [1.0, 1.0]
 
     ```
     """
-    asked = {one.word for data in tests.values() for one in data.instances}
-    known = [one for one in train.instances if one.word in asked]
+    asked = {instance.word for data in tests.values() for instance in data.instances}
+    known = [instance for instance in train.instances if instance.word in asked]
     folder = None if store is None else Path(store)
     examples = _vectors(reader, train.sentences, known, folder and folder / "train", "train")
     by_word: dict[str, list[int]] = defaultdict(list)
-    for number, one in enumerate(known):
-        by_word[one.word].append(number)
+    for number, instance in enumerate(known):
+        by_word[instance.word].append(number)
     frequent = {word: _most_frequent(known, numbers) for word, numbers in by_word.items()}
     fallback = frequent if first_senses is None else first_senses
     answers: dict[tuple[str, int | None], dict[str, list[str | None]]] = defaultdict(dict)
@@ -132,15 +135,15 @@ def senses(
         for layer in range(reader.num_layers):
             nearest, centroid = _answers(examples[layer], known, by_word, vectors[layer], data.instances)
             answers[NEAREST, layer][name], answers[CENTROID, layer][name] = nearest, centroid
-        answers[FREQUENT, None][name] = [frequent.get(one.word) for one in data.instances]
+        answers[FREQUENT, None][name] = [frequent.get(instance.word) for instance in data.instances]
         if first_senses is not None:
-            answers[FIRST_SENSE, None][name] = [first_senses.get(one.word) for one in data.instances]
+            answers[FIRST_SENSE, None][name] = [first_senses.get(instance.word) for instance in data.instances]
     order = sorted(answers, key=lambda key: (key[1] is not None, key[0] == CENTROID, key[1] or 0))
     scores = [SenseScore(*key, *_scores(tests, answers[key], fallback)) for key in order]
     counts = {
-        name: {"words": len(some), "known": sum(one.word in by_word for one in some)}
+        name: {"words": len(instances), "known": sum(instance.word in by_word for instance in instances)}
         for name, data in tests.items()
-        for name, some in _parts(name, data.instances).items()
+        for name, instances in _parts(name, data.instances).items()
     }
     return Senses(scores, counts)
 
@@ -150,16 +153,16 @@ def _vectors(
 ) -> np.ndarray:
     """(L + 1, instances, size), of length 1; the words of an instance are averaged."""
     of_sentence: dict[int, list[int]] = defaultdict(list)
-    for number, one in enumerate(instances):
-        of_sentence[one.sentence].append(number)
+    for number, instance in enumerate(instances):
+        of_sentence[instance.sentence].append(number)
     numbers = sorted(of_sentence)
-    found = np.empty((reader.num_layers, len(instances), reader.size), np.float16)
+    vectors = np.empty((reader.num_layers, len(instances), reader.size), np.float16)
     read = reader.read_stored([sentences[number] for number in numbers], store, name)
     for sentence, layers in zip(numbers, read, strict=True):
         for number in of_sentence[sentence]:
-            one = instances[number]
-            found[:, number] = unit_vectors(layers[:, one.start : one.stop].astype(np.float32).mean(1))
-    return found
+            instance = instances[number]
+            vectors[:, number] = unit_vectors(layers[:, instance.start : instance.stop].astype(np.float32).mean(1))
+    return vectors
 
 
 def _most_frequent(known: list[SenseInstance], numbers: list[int]) -> str:
@@ -178,18 +181,18 @@ def _answers(
     nearest: list[str | None] = [None] * len(instances)
     centroid: list[str | None] = [None] * len(instances)
     asked: dict[str, list[int]] = defaultdict(list)
-    for number, one in enumerate(instances):
-        if one.word in by_word:
-            asked[one.word].append(number)
+    for number, instance in enumerate(instances):
+        if instance.word in by_word:
+            asked[instance.word].append(number)
     for word, numbers in asked.items():
-        some = examples[by_word[word]].astype(np.float32)  # (examples, size)
+        of_word = examples[by_word[word]].astype(np.float32)  # (examples, size)
         labels = [known[number].senses[0] for number in by_word[word]]
         names = list(dict.fromkeys(labels))
         member = np.array([[label == name for label in labels] for name in names], np.float32)  # (senses, examples)
-        means = unit_vectors(member @ some)
+        means = unit_vectors(member @ of_word)
         queries = vectors[numbers].astype(np.float32)
         for number, example, mean in zip(
-            numbers, (queries @ some.T).argmax(1), (queries @ means.T).argmax(1), strict=True
+            numbers, (queries @ of_word.T).argmax(1), (queries @ means.T).argmax(1), strict=True
         ):
             nearest[number], centroid[number] = labels[example], names[mean]
     return nearest, centroid
@@ -203,22 +206,24 @@ def _scores(
     for name, data in tests.items():
         pairs = list(zip(data.instances, answers[name], strict=True))
         for part in _parts(name, data.instances):
-            some = [pair for pair in pairs if part in (name, pair[0].part)]
-            without[part] = _f1(some)
-            with_it[part] = _f1([(one, fallback.get(one.word) if found is None else found) for one, found in some])
+            part_pairs = [pair for pair in pairs if part in (name, pair[0].part)]
+            without[part] = _f1(part_pairs)
+            with_it[part] = _f1(
+                [(instance, fallback.get(instance.word) if sense is None else sense) for instance, sense in part_pairs]
+            )
     return with_it, without
 
 
 def _f1(pairs: list[tuple[SenseInstance, str | None]]) -> float:
     """2 P R / (P + R), precision over the answers that were given and recall over all."""
-    right = sum(found in one.senses for one, found in pairs)
-    return 2 * right / (sum(found is not None for _, found in pairs) + len(pairs))
+    right = sum(sense in instance.senses for instance, sense in pairs)
+    return 2 * right / (sum(sense is not None for _, sense in pairs) + len(pairs))
 
 
 def _parts(name: str, instances: list[SenseInstance]) -> dict[str, list[SenseInstance]]:
     """All instances, and those of each part if there are several."""
     parts = {name: instances}
-    names = sorted({one.part for one in instances})
+    names = sorted({instance.part for instance in instances})
     if len(names) > 1:
-        parts |= {part: [one for one in instances if one.part == part] for part in names}
+        parts |= {part: [instance for instance in instances if instance.part == part] for part in names}
     return parts

@@ -57,7 +57,7 @@ def read_senses(path: str | os.PathLike) -> SenseData:
     >>> from elmo_hf.analysis import read_senses
     >>> path = pathlib.Path(tempfile.mkdtemp(), "bank.tsv")
     >>> _ = path.write_text("bank\\triver\\tThe bank was muddy\\nbank\\tmoney\\tA bank on a bank\\t4\\n")
-    >>> [(one.word, one.senses, one.start) for one in read_senses(path).instances]
+    >>> [(instance.word, instance.senses, instance.start) for instance in read_senses(path).instances]
     [('bank', ['river'], 1), ('bank', ['money'], 4)]
 
     ```
@@ -65,7 +65,7 @@ def read_senses(path: str | os.PathLike) -> SenseData:
     name = Path(path).name
     data = _read_xml(path) if ".data.xml" in name else _read_table(path)
     if not data.instances:
-        raise ValueError(f"{path} holds no word with a sense; accepted is one at least.")
+        raise ValueError(f"{path} holds no word with a sense. Expected at least one.")
     return data
 
 
@@ -84,15 +84,15 @@ def read_first_senses(path: str | os.PathLike) -> dict[str, str]:
 
     ```
     """
-    found = {}
+    first = {}
     for number, line in numbered_lines(path):
         fields = line.split()
         kind = fields[0].partition("%")[2][:1] if len(fields) == 4 else ""
         if kind not in POS_OF_TYPE:
             raise ValueError(f"{path}, line {number}: {line[:60]!r} is no line of WordNet's index.sense.")
         if fields[2] == "1":
-            found.setdefault(f"{fields[0].partition('%')[0]} {POS_OF_TYPE[kind]}", fields[0])
-    return found
+            first.setdefault(f"{fields[0].partition('%')[0]} {POS_OF_TYPE[kind]}", fields[0])
+    return first
 
 
 def _read_xml(path: str | os.PathLike) -> SenseData:
@@ -109,16 +109,16 @@ def _read_xml(path: str | os.PathLike) -> SenseData:
     for sentence in _xml_sentences(path):
         words: list[str] = []
         for token in sentence:
-            here = (token.text or "").split() or ["_"]
+            words_of_token = (token.text or "").split() or ["_"]
             if token.tag == "instance":
                 name = token.attrib["id"]
                 if name not in gold:
                     raise ValueError(f"{keys} has no senses of {name}, which is in {path}.")
                 word = f"{token.attrib['lemma'].lower()} {token.attrib['pos']}"
-                stop = len(words) + len(here)
+                stop = len(words) + len(words_of_token)
                 part = "" if DOCUMENT.match(name) else name.partition(".")[0]
                 data.instances.append(SenseInstance(word, gold[name], len(data.sentences), len(words), stop, part))
-            words += here
+            words += words_of_token
         data.sentences.append(words)
     return data
 
@@ -143,15 +143,15 @@ def _read_table(path: str | os.PathLike) -> SenseData:
         fields = line.split("\t")
         if len(fields) not in (3, 4):
             raise ValueError(
-                f"{path}, line {number}: {len(fields)} columns between tabs; accepted are word, sense, sentence and, "
-                "where needed, position."
+                f"{path}, line {number}: {len(fields)} columns between tabs. Expected word, sense, sentence "
+                "and, where needed, position."
             )
         word, sense, sentence = fields[:3]
         words = sentence.split()
         if len(fields) == 4:
             place = int(fields[3]) if fields[3].strip().isdigit() else len(words)
         else:
-            folded = [one.casefold() for one in words]
+            folded = [other.casefold() for other in words]
             place = folded.index(word.casefold()) if word.casefold() in folded else len(words)
         if place >= len(words):
             where = f"at {fields[3]!r}" if len(fields) == 4 else f"as {word!r}"

@@ -29,6 +29,7 @@ class WordSimilarity(AnalysisResult):
     cosines: np.ndarray
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         rows = [
             [f"{first + 1} and {second + 1}", *(float(layer[first, second]) for layer in self.cosines)]
             for first, second in combinations(range(len(self.sentences)), 2)
@@ -36,13 +37,15 @@ class WordSimilarity(AnalysisResult):
         return ["sentences", *layer_names(len(self.cosines))], rows
 
     def __str__(self) -> str:
-        marked = (in_context(*one) for one in zip(self.sentences, self.positions, strict=True))
+        marked = (in_context(*pair) for pair in zip(self.sentences, self.positions, strict=True))
         return "\n".join([*(f"{number}  {text}" for number, text in enumerate(marked, 1)), "", super().__str__()])
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         return {"sentences": self.sentences, "positions": self.positions, "cosines": self.cosines.tolist()}
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
         numbers = [str(number) for number in range(1, len(self.sentences) + 1)]
@@ -70,10 +73,12 @@ class SentenceSimilarity(AnalysisResult):
     layer: int
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         rows = zip(self.first, self.cosines[self.layer].tolist(), strict=True)
         return [layer_names(self.layer + 1)[-1], *self.second], [[word, *values] for word, values in rows]
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         return {
             "first": self.first,
             "second": self.second,
@@ -82,6 +87,7 @@ class SentenceSimilarity(AnalysisResult):
         }
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
         shown = self.cosines[self.layer]
@@ -112,21 +118,21 @@ def word_similarity(
     >>> from elmo_hf.analysis import LayerReader, word_similarity
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
     >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
-    >>> found = word_similarity(reader, ["The bank lends .", "We sat on the bank ."], "bank")
-    >>> found.positions, found.cosines.shape, round(float(found.cosines[0, 0, 1]), 4)  # layer 0 sees no context
+    >>> result = word_similarity(reader, ["The bank lends .", "We sat on the bank ."], "bank")
+    >>> result.positions, result.cosines.shape, round(float(result.cosines[0, 0, 1]), 4)  # layer 0 sees no context
     ([1, 4], (3, 2, 2), 1.0)
 
     ```
     """
     if len(sentences) < 2:
-        raise ValueError(f"{len(sentences)} sentences were given; accepted are two or more.")
+        raise ValueError(f"{len(sentences)} sentences were given. Expected two or more.")
     if (word is None) == (positions is None):
-        raise ValueError("Accepted is either `word` or `positions`: exactly one of the two.")
+        raise ValueError("Invalid arguments. Expected either `word` or `positions`.")
     split = [reader.words(sentence) for sentence in sentences]
     if positions is None:
         positions = [find_word(words, word) for words in split]
     if len(positions) != len(split):
-        raise ValueError(f"There are {len(positions)} positions for {len(split)} sentences; accepted is one for each.")
+        raise ValueError(f"There are {len(positions)} positions for {len(split)} sentences. Expected one for each.")
     for words, place in zip(split, positions, strict=True):
         check_position(words, place)
     vectors = [layers[:, place] for layers, place in zip(reader.read(split), positions, strict=True)]
@@ -156,7 +162,7 @@ def sentence_similarity(
     """
     words = [reader.words(sentence) for sentence in (first, second)]
     if not all(words):
-        raise ValueError("One of the two sentences has no words; accepted are two with at least one word each.")
+        raise ValueError("One of the two sentences has no words. Expected two with at least one word each.")
     layer = chosen_layer(layer, reader.num_layers)
     vectors = list(reader.read(words))
     return SentenceSimilarity(*words, cosines(*vectors), layer)
@@ -165,26 +171,27 @@ def sentence_similarity(
 def chosen_layer(layer: int, number: int) -> int:
     """A layer's number from 0, given one that may count from the end."""
     if not -number <= layer < number:
-        raise ValueError(f"The layer {layer} was asked for; this model has layers 0 to {number - 1}.")
+        raise ValueError(f"Invalid `layer`: {layer}. Expected 0 to {number - 1}, or -1 for the top.")
     return layer % number
 
 
 def find_word(words: Sequence[str], word: str) -> int:
     """The first place of a word in a sentence, as written or else without regard to case."""
     for form in (str, str.casefold):
-        places = [place for place, one in enumerate(words) if form(one) == form(word)]
+        places = [place for place, other in enumerate(words) if form(other) == form(word)]
         if places:
             return places[0]
     where = repr(excerpt(" ".join(words)))
-    raise ValueError(f"{excerpt(word)!r} is not among the words of {where}; accepted is a word of every sentence.")
+    raise ValueError(f"{excerpt(word)!r} is not among the words of {where}. Expected a word of every sentence.")
 
 
 def check_position(words: Sequence[str], place: int):
+    """Raises ValueError for a position that a sentence does not have."""
     if not 0 <= place < len(words):
         raise ValueError(
-            f"There is no position {place} in {excerpt(' '.join(words))!r}; accepted are 0 to {len(words) - 1}."
+            f"There is no position {place} in {excerpt(' '.join(words))!r}. Expected 0 to {len(words) - 1}."
             if words
-            else "The sentence has no words; accepted is one with a word at least."
+            else "The sentence has no words. Expected at least one."
         )
 
 

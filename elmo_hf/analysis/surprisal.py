@@ -51,12 +51,14 @@ class WordSurprisal(AnalysisResult):
         return self.left if self.both is None else self.both
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
+        """The heads of the columns, and the rows."""
         columns = [values.tolist() for values in self.sides.values()]
         notes = ["not in the vocabulary" if unknown else "" for unknown in self.unknown]
         rows = [list(row) for row in zip(self.words, *columns, notes, strict=True)]
         return ["word", *(f"{name}, bits" for name in self.sides), ""], rows
 
     def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them."""
         bits = {name: values.tolist() for name, values in self.sides.items()}
         return {"words": self.words, **bits, "unknown": self.unknown.tolist()}
 
@@ -81,6 +83,7 @@ class WordSurprisal(AnalysisResult):
         return f"<p>{' '.join(spans)}</p>"
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         from . import plots
 
         plots.word_strips(path, self.words, self.sides, "bits")
@@ -97,8 +100,8 @@ def word_surprisal(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]])
     >>> words = ["<S>", "</S>", "<UNK>", "cats", "sleep"]
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16, vocab_size=len(words))
     >>> scorer = ElmoScorer(ElmoForPreTraining(config), ElmoTokenizer(word_vocabulary=words))
-    >>> found = list(word_surprisal(scorer, ["cats purr"]))[0]
-    >>> found.words, found.both.shape, found.unknown.tolist()
+    >>> result = list(word_surprisal(scorer, ["cats purr"]))[0]
+    >>> result.words, result.both.shape, result.unknown.tolist()
     (['cats', 'purr'], (2,), [False, True])
 
     ```
@@ -108,7 +111,7 @@ def word_surprisal(scorer: ElmoScorer, sentences: Iterable[str | Sequence[str]])
 
 
 def _surprisal_of_batch(scorer: ElmoScorer, sentences: list[list[str]]) -> list[WordSurprisal]:
-    found: list[Any] = [None] * len(sentences)
+    results: list[Any] = [None] * len(sentences)
     line_of_unknown = scorer.tokenizer.word_lines[UNK]
     for numbers, lines, _, tops in scorer.read(sentences):
         for row, number in enumerate(numbers):
@@ -118,8 +121,8 @@ def _surprisal_of_batch(scorer: ElmoScorer, sentences: list[list[str]]) -> list[
             tops_beside = [top[row, start : start + count] for top, start in zip(tops, (0, 2), strict=False)]
             bits = -log_probabilities(scorer.model, tops_beside, words).cpu().numpy() / math.log(2)
             both, left, right = bits.T if len(tops) == 2 else (None, bits[:, 0], None)
-            found[number] = WordSurprisal(sentences[number], left, right, both, (words == line_of_unknown).numpy())
-    return found
+            results[number] = WordSurprisal(sentences[number], left, right, both, (words == line_of_unknown).numpy())
+    return results
 
 
 def _shade(bits: float) -> int:
@@ -147,15 +150,19 @@ class TextSurprisal(AnalysisResult):
     def __str__(self) -> str:
         # Colours are for people: not in files, and not where they were asked to stay away.
         is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        blocks = (f"{one.coloured()}\n\n{one}" if is_coloured else str(one) for one in self.sentences)
+        blocks = (
+            f"{sentence.coloured()}\n\n{sentence}" if is_coloured else str(sentence) for sentence in self.sentences
+        )
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"sentences": [one.to_dict() for one in self.sentences]}
+        """All numbers, as JSON can hold them."""
+        return {"sentences": [sentence.to_dict() for sentence in self.sentences]}
 
     def plot(self, path: str | os.PathLike):
+        """Draws into a .png, .svg or .pdf file."""
         if len(self.sentences) != 1:
-            raise ValueError(f"The text has {len(self.sentences)} sentences; accepted for a plot is one.")
+            raise ValueError(f"The text has {len(self.sentences)} sentences. Expected one for a plot.")
         self.sentences[0].plot(path)
 
     @staticmethod
@@ -167,7 +174,7 @@ class TextSurprisal(AnalysisResult):
     def to_html(self, title: str = "Surprisal") -> str:
         """A page of sentences, and what their colours mean."""
         legend = self.legend()
-        body = "\n".join(one.to_html() for one in self.sentences)
+        body = "\n".join(sentence.to_html() for sentence in self.sentences)
         title = html.escape(title)
         return (
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>\n'

@@ -83,4 +83,4 @@ def test_the_verb(command, small_model, tokenizer, tmp_path):
     assert f"{100 * saved['results'][1]['accuracy']['test']:.2f}" in out and (tmp_path / "a.1.png").exists()
     assert "weights of the learned mix" in out and "after-a" in out
     code, _, err = command("analyse", "probe", tmp_path / "model", *files, "--column", "upos")
-    assert code == 1 and "accepted are a number" in err
+    assert code == 1 and "Expected a number" in err

@@ -74,7 +74,7 @@ def test_goes_on_after_a_failure_and_runs_only_what_is_new(recipe, tmp_path):
     said = []
     whole = measure(recipe, options=options, say=said.append)
     assert runs(recipe)[2:] == ["input 20 1", "none 10% 1", "input 10% 1"]
-    assert said[0] == "1 of 4: no ELMo, 20 of the training data, seed 1: f1 14.01 (kept)"
+    assert said[0] == "1 of 4: no ELMo, 20 of the training data, seed 1: f1 14.01 (stored)"
     assert measure(recipe, options=options).to_dict() == whole.to_dict() and len(runs(recipe)) == 5
     measure(recipe, options=options, sizes=[20, "2.5%"], places=["input"], seeds=[1, 2], score="exact")
     assert runs(recipe)[5:] == ["input 20 2", "input 2.5% 1", "input 2.5% 2"]
@@ -84,7 +84,7 @@ def test_goes_on_after_a_failure_and_runs_only_what_is_new(recipe, tmp_path):
 
 def test_other_options_need_another_folder(recipe):
     measure(recipe, sizes=[20])
-    with pytest.raises(ValueError, match="--bonus 5.*accepted are the same recipe, data and options, or another fold"):
+    with pytest.raises(ValueError, match="--bonus 5.*Expected the same recipe, data and options, or another fold"):
         measure(recipe, sizes=[20], options=["--bonus", "5"])
     assert len(runs(recipe)) == 2
 
@@ -92,12 +92,12 @@ def test_other_options_need_another_folder(recipe):
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"sizes": ["0%"]}, "'0%' is no size of training data; accepted are numbers"),
-        ({"sizes": ["101%"]}, "'101%' is no size"),
-        ({"sizes": ["some"]}, "'some' is no size"),
-        ({"sizes": []}, "is no size"),
-        ({"word_vectors": None}, "none were given; accepted are word vectors, or places without 'none'"),
-        ({"places": ["../input"]}, "'../input' is no place of ELMo"),
+        ({"sizes": ["0%"]}, "Invalid size of training data: '0%'. Expected a number"),
+        ({"sizes": ["101%"]}, "Invalid size of training data: '101%'"),
+        ({"sizes": ["some"]}, "Invalid size of training data: 'some'"),
+        ({"sizes": []}, "Invalid size of training data"),
+        ({"word_vectors": None}, "none were given. Expected word vectors, or places without 'none'"),
+        ({"places": ["../input"]}, "'../input' is not a place of ELMo"),
         ({"seeds": []}, "at least one of each"),
     ],
 )
@@ -112,12 +112,12 @@ def test_a_recipe_without_a_result_is_named(recipe, written):
     recipe.write_text(
         f"import sys; open(sys.argv[sys.argv.index('--json') + 1], 'w').write({written!r})", encoding="utf-8"
     )
-    with pytest.raises(ValueError, match=r"recipe\.py has not written its result to .*accepted is"):
+    with pytest.raises(ValueError, match=r"recipe\.py has not written its result to .*Expected"):
         measure(recipe)
 
 
 def test_an_unknown_score_is_named(recipe):
-    with pytest.raises(ValueError, match="measures no 'bleu'; accepted are f1, exact"):
+    with pytest.raises(ValueError, match="does not measure 'bleu'. Expected one of f1, exact"):
         measure(recipe, score="bleu")
 
 

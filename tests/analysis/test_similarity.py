@@ -73,9 +73,9 @@ def test_the_verb_prints_saves_and_draws_the_same_numbers(command, folder, tmp_p
     [
         ((*SENTENCES, "--word", "dog"), "'dog' is not among the words of 'the cat sat on the mat .'"),
         ((*SENTENCES, "--position", 1), "There are 1 positions for 3 sentences"),
-        (("a b", "c", "--position", 1, "--position", 1), "There is no position 1 in 'c'; accepted are 0 to 0."),
-        (("a", "b", "--layer", 7), "The layer 7 was asked for; this model has layers 0 to 2."),
-        (("a", "b", "--word", "a", "--plot", "picture.gif"), "accepted are names that end in .png, .svg, .pdf."),
+        (("a b", "c", "--position", 1, "--position", 1), "There is no position 1 in 'c'. Expected 0 to 0."),
+        (("a", "b", "--layer", 7), "Invalid `layer`: 7. Expected 0 to 2, or -1 for the top."),
+        (("a", "b", "--word", "a", "--plot", "picture.gif"), "Expected a name that ends in .png, .svg, .pdf."),
         (("a", ""), "One of the two sentences has no words"),
     ],
 )
