@@ -77,13 +77,13 @@ def find_head(name: Any, values: dict[str, Any], owner: str, has_linear: bool) -
     names = ["linear"] * has_linear + head_names(owner)
     other = f"; {name!r} is a head of {head_owner(name)}" if name not in names and head_owner(name) else ""
     check(name in names, "head", name, f"{choices(name, names)} for {owner}{other}")
-    chosen, values = head_class(owner, name), dict(values)
-    presets, preset = chosen.Settings.presets, values.pop("preset", None)
+    network, values = head_class(owner, name), dict(values)
+    presets, preset = network.Settings.presets, values.pop("preset", None)
     if preset is not None:
         expected = " or ".join(map(repr, presets)) or "none: this head has one size"
         check(preset in presets, f"head['preset'] of {name!r}", preset, expected)
         values = {**presets[preset], **values}
-    return chosen, values
+    return network, values
 
 
 __all__ = ["HEADS", "Head", "find_head", "head_class", "head_names", "head_owner"]

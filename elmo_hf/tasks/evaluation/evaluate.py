@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmo_hf.tasks.evaluation.resampling import bootstrap_interval, paired_difference, randomization_test
+from elmo_hf.tasks.evaluation.resampling import bootstrap_sums, interval, paired_difference, randomization_test
 from elmo_hf.tasks.finetuning.task import ColumnChoice, Task, f_scores
 
 
@@ -160,11 +160,9 @@ def _score(task: Task, name: str) -> Any:
 
 
 def _scores(task: Task, counts: np.ndarray, samples: int, seed: int) -> dict[str, ScoreInterval]:
+    resampled = task.scores(bootstrap_sums(counts, samples, seed))
     values = task.scores(counts.sum(0))
-    return {
-        name: ScoreInterval(float(value), *bootstrap_interval(counts, _score(task, name), samples, seed))
-        for name, value in values.items()
-    }
+    return {name: ScoreInterval(float(value), *interval(resampled[name])) for name, value in values.items()}
 
 
 def _labels_and_confusions(

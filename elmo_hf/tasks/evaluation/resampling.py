@@ -34,18 +34,27 @@ def bootstrap_interval(
 
     ```
     """
-    values = np.concatenate([score(weights @ counts) for weights in _resamples(len(counts), samples, seed)])
-    return _interval(values, level)
+    return interval(score(bootstrap_sums(counts, samples, seed)), level)
+
+
+def bootstrap_sums(counts: np.ndarray, samples: int = 1000, seed: int = 0) -> np.ndarray:
+    """The sums of counts over samples of the examples, drawn with replacement: (samples, numbers)."""
+    return np.concatenate([weights @ counts for weights in _resamples(len(counts), samples, seed)])
+
+
+def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The percentiles between which a share of the values lies."""
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def paired_difference(
     first: np.ndarray, second: np.ndarray, score: Score, samples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> tuple[float, float]:
     """The bootstrap interval of `score(first) - score(second)`; both are counts of the same examples."""
-    differences = [
-        score(weights @ first) - score(weights @ second) for weights in _resamples(len(first), samples, seed)
-    ]
-    return _interval(np.concatenate(differences), level)
+    # The same examples are drawn for both.
+    sums, other_sums = np.split(bootstrap_sums(np.hstack([first, second]), samples, seed), 2, axis=1)
+    return interval(score(sums) - score(other_sums), level)
 
 
 def randomization_test(
@@ -97,9 +106,4 @@ def _chunk_sizes(examples: int, samples: int) -> Iterator[int]:
         yield min(rows, samples - begin)
 
 
-def _interval(values: np.ndarray, level: float) -> tuple[float, float]:
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-__all__ = ["bootstrap_interval", "paired_difference", "randomization_test"]
+__all__ = ["bootstrap_interval", "bootstrap_sums", "interval", "paired_difference", "randomization_test"]

@@ -200,15 +200,15 @@ class TaggingTask(Task):
 
     def errors(self, examples: Any, predictions: Sequence[TaggedSentence]) -> list[float]:
         """The number of wrong words, plus the mean probability that the model gave to its wrong labels."""
-        predictions = []
+        errors = []
         for gold, sentence in zip(examples["labels"], predictions, strict=True):
             wrong = [
                 score
                 for label, guess, score in zip(gold, sentence.labels, sentence.scores, strict=True)
                 if label != guess
             ]
-            predictions.append(len(wrong) + float(np.mean(wrong)) / 2 if wrong else 0.0)
-        return predictions
+            errors.append(len(wrong) + float(np.mean(wrong)) / 2 if wrong else 0.0)
+        return errors
 
     def show(self, example: Any, prediction: TaggedSentence) -> str:
         """An example with what is wrong about its prediction."""
