@@ -28,7 +28,11 @@ def convert(
     softmax: Annotated[str | None, typer.Option(help="HDF5 with softmax/W and softmax/b.")] = None,
     format: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The format of the source, if the names of its files are misleading."),
+        typer.Option(
+            metavar="NAME",
+            help="The format of the source, if the names of its files are misleading: bilm-hdf5, tf-checkpoint, "
+            "tf-hub, allennlp or many-langs.",
+        ),
     ] = None,
     mix: Annotated[int, typer.Option(min=0, help="Which mix of layers to convert, if the source has several.")] = 0,
     splitting: Annotated[
