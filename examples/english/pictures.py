@@ -19,19 +19,19 @@ PICTURES = {
     "similarity-word": [
         "similarity",
         "english",
-        "She sat down to play the piano .",
-        "He learned to play the guitar .",
-        "The play ended and the actors bowed .",
-        "The play was written by a young poet .",
+        "She sat down to play the piano.",
+        "He learned to play the guitar.",
+        "The play ended and the actors bowed.",
+        "The play was written by a young poet.",
         "--word",
         "play",
     ],
-    "surprise": ["surprise", "english", "--text", "The cat sat on the moon and slept ."],
+    "surprise": ["surprise", "english", "--text", "The cat sat on the moon and slept."],
     "similarity-sentences": [
         "similarity",
         "english",
-        "The bank raised its interest rates last year .",
-        "We sat on the bank of the river .",
+        "The bank raised its interest rates last year.",
+        "We sat on the bank of the river.",
     ],
 }
 
