@@ -133,8 +133,8 @@ MUTATIONS = (
     ),
     Mutation(
         "elmo_hf/pretraining/vocabulary.py",
-        "np.add.at(found, places[BEGIN:], corpus.counts[BEGIN:])",
-        "found[places[BEGIN:]] = corpus.counts[BEGIN:]",
+        "np.add.at(counts, places[BEGIN:], corpus.counts[BEGIN:])",
+        "counts[places[BEGIN:]] = corpus.counts[BEGIN:]",
         "tests/pretraining/test_vocabulary.py",
     ),
     # Formats and files.
