@@ -108,8 +108,8 @@ MUTATIONS = (
     ),
     Mutation(
         "elmo_hf/language_model/perplexity.py",
-        "result.backward.add(-score.backward.sum(), about[:-1])",
-        "result.backward.add(-score.backward.sum(), about[1:])",
+        "result.forward.add(-score.forward.sum(), about[1:])",
+        "result.forward.add(-score.forward.sum(), about)",
         "tests/language_model/test_perplexity.py",
     ),
     Mutation(
