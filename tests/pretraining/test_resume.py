@@ -166,7 +166,7 @@ def test_a_damaged_checkpoint_is_passed_over(again, name):
     older = newest_checkpoint(folder.with_name("run.run"))
     assert older is not None and older != newest
     (older / name).write_bytes((older / name).read_bytes()[:-1] + b"?")
-    with pytest.raises(ValueError, match="No checkpoint in .* is whole"):
+    with pytest.raises(ValueError, match="No checkpoint in .* is complete"):
         run()
 
 
