@@ -23,6 +23,7 @@ class BuildWithLibrary(build_py):
     """Copies the modules, then compiles the library beside them. Without a compiler the package works, but slower."""
 
     def run(self):
+        """Copies the modules and compiles the library."""
         super().run()
         # An editable install compiles when the library is first used; `make wheel` has compiled for all platforms.
         if self.editable_mode or (NATIVE / "libraries.json").exists() or os.environ.get("ELMO_HF_NATIVE") == "0":
