@@ -263,7 +263,7 @@ def test_what_eight_bits_cannot_do_is_refused(tmp_path):
     (tmp_path / "text.txt").write_text("word1 word2\n" * 100, encoding="utf-8")
     for more in ({}, {"new_vocab": True}):
         settings = Settings(tmp_path / "out", [str(tmp_path / "text.txt")], start=str(tmp_path / "model"), **more)
-        with pytest.raises(ValueError, match="weights in eight bits, which do not train"):
+        with pytest.raises(ValueError, match="int8 weights, which cannot be trained"):
             pretrain(settings, say=lambda line: None)
     with pytest.raises(ValueError, match="weights in eight bits. Expected the float model"):
         export(tmp_path / "model", tmp_path / "exported")

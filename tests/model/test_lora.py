@@ -34,10 +34,10 @@ def adapted(small_config):
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
 
 
-def test_the_readme_says_these_settings(root):
-    readme = (root / "README.md").read_text(encoding="utf-8")
+def test_the_guide_shows_these_settings(root):
+    guide = (root / "docs/guides/fine-tune.md").read_text(encoding="utf-8")
     for name, value in (("target_modules", MATRICES), ("target_parameters", LSTM_WEIGHTS)):
-        assert f"{name}={value}".replace("'", '"') in readme
+        assert f"{name}={value}".replace("'", '"') in guide
 
 
 def test_adapters_are_put_on_every_matrix_of_the_bilm_and_learn(adapted, batch):
