@@ -109,6 +109,19 @@ def annotate_corpus(
         device: as `"cuda"`. Default: a GPU if there is one.
         progress: called with the summary before the first shard and after each.
         arguments: what any `from_pretrained` takes, as `revision`.
+
+    Example:
+
+    ```python
+    >>> import pathlib, tempfile
+    >>> from elmo_hf import annotate_corpus
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "labels.conll")
+    >>> annotate_corpus("english-ner", ["She lives in Rome ."], path).words
+    5
+    >>> len(path.read_text().split())  # words and labels
+    10
+
+    ```
     """
     check_is_list(sentences, "sentences", "a list of sentences; `SentenceSource(path)` reads those of a file")
     output, names = Path(output), [models] if isinstance(models, (str, os.PathLike)) else list(models)

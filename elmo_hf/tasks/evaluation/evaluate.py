@@ -52,6 +52,17 @@ class Evaluation:
         worst: the examples with the worst predictions, as text.
         comparison: with another model, or None.
         unknown_labels: labels of the data that the model does not have.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf import Evaluation
+    >>> from elmo_hf.tasks.evaluation.evaluate import ScoreInterval
+    >>> print(Evaluation(100, "sentence", {"f1": ScoreInterval(0.5, 0.4, 0.6)}))
+    100 sentences; score, and its 95% interval (bootstrap):
+      f1   50.00   40.00 to  60.00
+
+    ```
     """
 
     examples: int
