@@ -119,11 +119,12 @@ def check_loaded_tokenizer(tokenizer: Any, name: Any, arguments: dict[str, Any])
 
 
 def check_weight_types(name: Any, arguments: dict[str, Any]):
-    """Raises if a file of weights stores numbers of the biLM as integers, which loading would cast to floats."""
+    """Raises if a file stores weights of the biLM or the softmax as integers, which loading would cast to floats."""
     location = {key: value for key, value in arguments.items() if key in LOCATION}
     for path in _weight_files(name, location):
         for key, entry in _header(path).items():
-            if key.endswith("_int8") or key == "__metadata__" or "F" in entry["dtype"]:
+            is_bilm = key.removeprefix("elmo.").startswith(("token_encoder.", "bilm.", "softmax."))
+            if not is_bilm or key.endswith("_int8") or "F" in entry["dtype"]:
                 continue
             raise ValueError(
                 f"Invalid type of {key} in {path}: {entry['dtype']}. Expected floating-point numbers; integers are "
