@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import lzma
+import shutil
 import sys
 import tarfile
 
@@ -17,7 +18,7 @@ def english(monkeypatch):
     """Modules of examples/english, by name."""
     monkeypatch.syspath_prepend(str(TESTS.parent / "examples" / "english"))
     yield importlib.import_module
-    for name in ("prepare", "overlap"):
+    for name in ("prepare", "overlap", "bundle"):
         sys.modules.pop(name, None)
 
 
@@ -97,3 +98,27 @@ def test_training_text_shares_no_ten_words_with_held_out_text(english, tmp_path,
         path.read_bytes() == (tmp_path / "again" / path.relative_to(tmp_path / "text")).read_bytes()
         for path in (tmp_path / "text").rglob("*.*")
     )
+
+
+def test_the_history_is_that_of_the_newest_checkpoint(english, tmp_path):
+    bundle = english("bundle")
+    rows = [
+        {"step": 50, "loss": 8.123456789, "epoch": 0.1, "seconds_used": 5.2, "grad_norm": 1.0},
+        {"step": 100, "eval_perplexity": 99.5, "epoch": 0.2},
+    ]
+    for step in (50, 100):
+        folder = tmp_path / "model.run" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        state = {"global_step": step, "max_steps": 100, "epoch": step / 500, "log_history": rows[: step // 50]}
+        (folder / "trainer_state.json").write_text(json.dumps(state))
+    history = bundle.history(tmp_path / "model")
+    assert history["steps"] == 100 and history["epochs"] == 0.2 and history["seconds"] == 5
+    assert history["history"] == [
+        {"step": 50, "loss": 8.1235, "epoch": 0.1},
+        {"step": 100, "eval_perplexity": 99.5, "epoch": 0.2},
+    ]
+    shutil.rmtree(tmp_path / "model.run" / "checkpoint-100")
+    with pytest.raises(ValueError, match="the run stopped at step 50 of 100"):
+        bundle.history(tmp_path / "model")
+    with pytest.raises(ValueError, match="has no trainer_state.json"):
+        bundle.history(tmp_path / "other")
