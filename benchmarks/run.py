@@ -99,7 +99,7 @@ def main(
 def _check(option: str, given: list[str] | None, accepted: Sequence[str]):
     unknown = [name for name in given or [] if name not in accepted]
     if unknown:
-        raise typer.BadParameter(f"--{option} is {unknown[0]!r}; accepted are {', '.join(map(repr, accepted))}.")
+        raise typer.BadParameter(f"Invalid `--{option}`: {unknown[0]!r}. Expected {', '.join(map(repr, accepted))}.")
 
 
 def _processors() -> int:

@@ -1,5 +1,7 @@
 """The code blocks of the README and of the documentation run, and print what the pages show."""
 
+import doctest
+import importlib.util
 import re
 import warnings
 
@@ -52,6 +54,16 @@ def test_page(page, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("default")  # libraries may warn; what is printed is compared
             run_page(page, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["docstrings", "command_pages"])
+def test_doctests_of_the_extensions(name):
+    pytest.importorskip("sphinx", reason="pip install sphinx")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "extensions" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    failures, tried = doctest.testmod(module)
+    assert failures == 0 and tried > 0
 
 
 def test_every_language_of_a_block_is_known():
