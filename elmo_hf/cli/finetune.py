@@ -96,8 +96,13 @@ def finetune(
         int | None, typer.Option(help="Examples in a batch.", show_default="by task", rich_help_panel=TRAINING)
     ] = None,
     patience: Annotated[
-        int, typer.Option(help="Evaluations without a better one before it stops.", rich_help_panel=TRAINING)
-    ] = 3,
+        int | None,
+        typer.Option(
+            help="Evaluations without a better one before it stops.",
+            show_default="3, and at least 300 steps",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, dropout and order.", rich_help_panel=TRAINING)] = 1,
     max_length: Annotated[
         int, typer.Option(help="questions: positions of a question and its passage.", rich_help_panel=TRAINING)

@@ -263,3 +263,18 @@ def test_help_imports_no_torch(root):
     code = "import sys; from elmo_hf.cli import app; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env={**os.environ})
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_small_files_are_given_time_to_learn(base_model, data):
+    # An epoch of 64 sentences has 2 steps: three evaluations would say nothing.
+    lines = []
+    trainer = finetune(
+        "ner",
+        train=data / "train.conll",
+        dev=data / "dev.conll",
+        model=str(base_model),
+        epochs=10,
+        lr=1e-9,
+        say=lines.append,
+    )
+    assert trainer.state.global_step == 20 and not any("Stopped early" in line for line in lines)

@@ -26,7 +26,7 @@ def finetune(
     bilm_lr: float | None = None,
     epochs: float | None = None,
     batch_size: int | None = None,
-    patience: int = 3,
+    patience: int | None = None,
     seed: int = 1,
     limit: int | float | None = None,
     max_length: int = 300,
@@ -59,7 +59,7 @@ def finetune(
         lr, bilm_lr: the learning rates of the head and of the biLM.
         epochs: the maximum number of epochs.
         batch_size: examples in a batch.
-        patience: stop after so many evaluations without a better one.
+        patience: stop after so many evaluations without a better one. Default: 3, and at least 300 steps.
         seed: of initial weights, dropout and order.
         limit: train on so many examples, or on this share of them if it is below 1.
         max_length: for questions, positions of a question and its passage; longer passages are cut for training.

@@ -22,6 +22,7 @@ from .task import Task, TrainingDefaults
 RESULT = "finetune.json"
 # Steps between two evaluations, at most; an epoch has fewer in small data.
 EVALUATION_STEPS = 500
+PATIENCE_STEPS = 300
 
 
 class FinetuneRun:
@@ -139,7 +140,7 @@ class FinetuneRun:
             processing_class=tokenizer,
             data_collator=lambda examples: task.collate(examples, tokenizer, model),
             optimizers=(optimizer, None),
-            callbacks=[EpochOrder(), EarlyStopping(settings.patience), Report(task.score, self.say)],
+            callbacks=[EpochOrder(), EarlyStopping(self._patience(defaults, len(data))), Report(task.score, self.say)],
         )
         remove_printers(trainer)
         checkpoint = last_checkpoint(folder)
@@ -193,6 +194,11 @@ class FinetuneRun:
             f"{defaults.lr:g}, at most {defaults.epochs:g} epochs of batches of {defaults.batch_size}, seed "
             f"{self.settings.seed}."
         )
+
+    def _patience(self, defaults: TrainingDefaults, count: int) -> int:
+        """Evaluations without a better one: in the few steps of an epoch of a small file a head learns little."""
+        steps = min(math.ceil(count / defaults.batch_size), EVALUATION_STEPS)
+        return self.settings.patience or max(3, math.ceil(PATIENCE_STEPS / steps))
 
     def _arguments(self, defaults: TrainingDefaults, count: int, folder: Path, device: str | None) -> Any:
         from transformers import TrainingArguments

@@ -28,7 +28,7 @@ class FinetuneSettings:
     bilm_lr: float | None = None
     epochs: float | None = None
     batch_size: int | None = None
-    patience: int = 3
+    patience: int | None = None
     seed: int = 1
     limit: int | float | None = None
     max_length: int = 300

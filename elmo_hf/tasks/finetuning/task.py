@@ -45,7 +45,7 @@ class TrainingDefaults(NamedTuple):
     batch_size: int = 32
 
 
-def epochs_for(examples: int, steps: int, batch_size: int = 32, least: int = 3, most: int = 20) -> int:
+def epochs_for(examples: int, steps: int, batch_size: int = 32, least: int = 3, most: int = 60) -> int:
     """The number of epochs that makes about so many steps.
 
     Example:
@@ -53,7 +53,7 @@ def epochs_for(examples: int, steps: int, batch_size: int = 32, least: int = 3, 
     ```python
     >>> from elmo_hf.tasks.finetuning.task import epochs_for
     >>> [epochs_for(examples, steps=800) for examples in (300, 3000, 300_000)]
-    [20, 9, 3]
+    [60, 9, 3]
 
     ```
     """
