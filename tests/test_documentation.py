@@ -75,6 +75,10 @@ def test_every_language_of_a_block_is_known():
         assert len(blocks_of(text)) == len(re.findall(r"^```(python|console|bash)$", text, re.M)), page
 
 
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
 def test_most_blocks_run():
     blocks = [block for page in PAGES for block in blocks_of(page.read_text(encoding="utf-8"))]
     assert len([block for block in blocks if block.reason]) < len(blocks) / 4
