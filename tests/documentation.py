@@ -236,6 +236,13 @@ def run_page(page: Path, folder: Path, update: bool = False) -> str:
     return text
 
 
+def forget_spacy_factory():
+    """Removes the component of docs/guides/embed.md from spaCy, which refuses to register it twice in a process."""
+    if "spacy" in sys.modules:
+        factories = sys.modules["spacy"].registry.factories
+        sys.modules["catalogue"].REGISTRY.pop((*factories.namespace, "elmo"), None)
+
+
 def needs_hub(page: Path) -> bool:
     """Whether a page talks to the Hub."""
     return "<!-- local hub -->" in page.read_text(encoding="utf-8")

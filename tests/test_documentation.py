@@ -16,6 +16,7 @@ from documentation import (
     blocks_of,
     check_options,
     commands_of,
+    forget_spacy_factory,
     needs_hub,
     provide,
     run_in_process_with_hub,
@@ -48,6 +49,7 @@ def test_page(page, tmp_path):
         if re.search(rf"^(import|from) {module}\b", page.read_text(encoding="utf-8"), flags=re.M):
             pytest.importorskip(module, reason=f"pip install {package}")
     provide(tmp_path)
+    forget_spacy_factory()
     if needs_hub(page):
         run_in_process_with_hub(page, tmp_path)
     else:

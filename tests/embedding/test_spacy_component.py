@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from documentation import forget_spacy_factory
 from small_models import small
 
 from elmo_hf import ElmoEmbedder, ElmoModel, ElmoTokenizer
@@ -22,6 +23,7 @@ def folder_with_model(tmp_path, monkeypatch):
 def test_vectors_and_similarity(root, folder_with_model, capsys):
     page = (root / "docs" / "guides" / "embed.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", page, flags=re.S)[-1]
+    forget_spacy_factory()
     variables = {"__name__": "page"}
     exec(compile(code.replace('"english"', '"my-elmo"'), "page", "exec"), variables)
     nlp, one, other = variables["nlp"], variables["first"], variables["second"]
