@@ -20,6 +20,7 @@ WITHOUT_EFFECT = {
     "mix_l2",
     "num_sampled",
     "share_embedding_softmax",
+    "vocabulary_sha256",
 }
 
 

@@ -278,7 +278,8 @@ class ElmoTokenizer(TokenizersBackend):
             tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             # Rust raises Exception itself; transformers raises the others at unexpected values.
-            if type(error) is not Exception and not isinstance(error, (TypeError, AttributeError, LookupError)):
+            is_of_a_file = type(error) is Exception or isinstance(error, (TypeError, AttributeError, LookupError))
+            if not is_of_a_file or "conflicts with the method" in str(error):  # which names an argument
                 raise
             files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
             raise ValueError(f"Invalid {files}: {error}.") from error

@@ -207,7 +207,7 @@ def test_commands(tmp_path):
     assert "has no softmax over words" in run.output and "absent from old" in run.output
     assert (tmp_path / "table.tsv").read_text(encoding="utf-8").startswith("word\tuses_old")
     run = CliRunner().invoke(app, ["analyse", "change", str(tmp_path / "model"), old])
-    assert run.exit_code == 2 and "Expected OLD and NEW" in run.output
+    assert run.exit_code == 2 and "Only one corpus was given" in run.output
     run = CliRunner().invoke(
         app, ["analyse", "induce", str(tmp_path / "model"), old, "plane", "--tokenized", "--min-uses", "5"]
     )

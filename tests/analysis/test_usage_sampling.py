@@ -54,7 +54,7 @@ def test_the_sample_of_a_word_does_not_depend_on_other_words():
 def test_forms():
     table = spelling_table([Target("plane", ("plane", "planes")), Target("May", ("May",))])
     assert set(table) == {"plane", "Plane", "PLANE", "planes", "Planes", "PLANES", "May"}
-    with pytest.raises(ValueError, match="'planes' is a form of both 'plane' and 'planes'"):
+    with pytest.raises(ValueError, match="is a form of both 'plane' and 'planes'"):
         spelling_table([Target("plane", ("plane", "planes")), Target("planes", ("planes",))])
 
 

@@ -158,7 +158,7 @@ def test_a_large_dev_file_is_noticed(command, data, base_model, tmp_path):
         ),
         ("annotate {tagger} corpus.txt -o out --format tsv", "Invalid `format`: 'tsv'"),
         ("annotate {tagger} corpus.txt -o out.conll --shard 3/2", "Invalid `shard`: 3/2. Expected 1/N to N/N"),
-        ("annotate {tagger} empty.txt -o out.conll", "The input holds no sentences"),
+        ("annotate {tagger} empty.txt -o out.conll", "empty.txt contains no sentence"),
         ("evaluate {base} good.conll", "base has no head for a task"),
         ("evaluate {tagger} empty.conll", "empty.conll is empty"),
         ("evaluate {tagger} words_only.conll", "one column"),
