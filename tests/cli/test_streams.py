@@ -45,7 +45,8 @@ def test_streams_that_are_not_there(places):
     said = {name: (places / name).read_text() for name in ("closed-in", "broken", "closed-out", "full")}
     lines = found.stdout.decode().splitlines()
     header = "sentence\tforward\tbackward\tboth\t"
-    assert lines == [f"{header}words", "0", f"{header}word", "1", "0", "1", "1"], (lines, said)
+    assert lines == ["1", f"{header}word", "1", "0", "1", "1"], (lines, said)
+    assert "standard input contains no sentence" in said["closed-in"]
     assert "Traceback" not in "".join(said.values()) + found.stderr.decode()
     assert said["full"].splitlines()[-1] == "Error: No space left on device."
 

@@ -15,7 +15,7 @@ PLACES = {"none": [], "input": ["input"], "output": ["output"], "both": ["input"
 
 @dataclass(kw_only=True)
 class FinetuneSettings:
-    """Settings of `finetune`, which describes them; None: the measured default for the task and the data."""
+    """Settings of `finetune`, which describes them; None: the default for the task and the data."""
 
     model: str = "english"
     head: str | None = None
