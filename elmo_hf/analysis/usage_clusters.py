@@ -59,15 +59,18 @@ def cluster_uses(
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
+    from threadpoolctl import threadpool_limits
 
     points = principal_components(unit_vectors(vectors), COMPONENTS)
     distinct = len(np.unique(points.round(4), axis=0))
     best, best_score = None, -1.0
-    for number in range(2, min(max_clusters, distinct, len(points) - 1) + 1):
-        kmeans = KMeans(number, n_init=3, random_state=seed).fit(points)
-        score = float(silhouette_score(points, kmeans.labels_))
-        if score > best_score:
-            best, best_score = kmeans, score
+    # On so few points, threads wait for each other longer than they compute.
+    with threadpool_limits(limits=1):
+        for number in range(2, min(max_clusters, distinct, len(points) - 1) + 1):
+            kmeans = KMeans(number, n_init=3, random_state=seed).fit(points)
+            score = float(silhouette_score(points, kmeans.labels_))
+            if score > best_score:
+                best, best_score = kmeans, score
     if best is None or best_score < min_silhouette:
         labels, centers, best_score = np.zeros(len(points), np.int64), points.mean(0, keepdims=True), 0.0
     else:
