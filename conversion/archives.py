@@ -293,13 +293,21 @@ def _tar_problem(info: tarfile.TarInfo, attributes: dict[str, str]) -> str | Non
     return None if info.isreg() else "is a link or a device, not a file"
 
 
+def _is_zip(path: Path) -> bool:
+    """Whether a file has the directory of a zip at its end, also a damaged one."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # of a zip of several disks
+        return True
+
+
 @contextmanager
 def open_archive(path: Path, where: str) -> Iterator[Archive]:
     """Opens a zip or tar; SourceError if a file is neither."""
     with path.open("rb") as file:
         head = file.read(262)
     name = path.name.lower()
-    if zipfile.is_zipfile(path) or head[:4] == ZIP_SIGNATURE or name.endswith(".zip"):
+    if _is_zip(path) or head[:4] == ZIP_SIGNATURE or name.endswith(".zip"):
         archive: Archive = ZipArchive(path, where)
     elif head[:2] == GZIP_SIGNATURE or head[257:262] == b"ustar" or name.endswith(SUFFIXES):
         archive = TarArchive(path, where)

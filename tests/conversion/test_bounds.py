@@ -335,3 +335,12 @@ def test_messages_and_warnings_name_the_archive(tmp_path, caplog):
             with pytest.raises(ValueError, match=f"{tmp_path}/{message}") as error:
                 convert(path, output_dir=tmp_path / "out")
             assert "elmo_hf_" not in str(error.value)
+
+
+def test_a_zip_of_several_disks(tmp_path):
+    """`zipfile.is_zipfile` itself raises for it."""
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 2)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
+    (tmp_path / "model.zip").write_bytes(locator + end)
+    with pytest.raises(ValueError, match="model.zip"):
+        convert(tmp_path / "model.zip", output_dir=tmp_path / "out")
