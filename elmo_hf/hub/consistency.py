@@ -123,15 +123,7 @@ def check_loaded_tokenizer(tokenizer: Any, name: Any, arguments: dict[str, Any])
 
 def check_weight_types(name: Any, arguments: dict[str, Any]):
     """Raises if a file stores weights of the biLM or the softmax as integers, which loading would cast to floats."""
-    from elmo_hf.model.configuration_elmo import ElmoConfig
-
     location = {key: value for key, value in arguments.items() if key in LOCATION}
-    try:
-        values, _ = PreTrainedConfig.get_config_dict(name, **location)
-    except (OSError, ValueError):
-        values = {}  # a tokenizer by itself
-    if values.get("model_type", "elmo") != "elmo":
-        ElmoConfig.get_config_dict(name, **location)  # raises the error for a model of another type
     for path in _weight_files(name, location):
         for key, entry in _header(path).items():
             is_bilm = key.removeprefix("elmo.").startswith(("token_encoder.", "bilm.", "softmax."))
