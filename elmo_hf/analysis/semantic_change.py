@@ -165,9 +165,7 @@ class SemanticChange(AnalysisResult):
         head = f"{old} ({self.num_words[0]:,} words) and {new} ({self.num_words[1]:,} words), by {self.measure}"
         parts = [head, super().__str__()]
         parts += [self._details(word) for word in self.words if word.clusters]
-        if self.left_out:
-            reasons = text_table(["left out", "why"], [[word, reason] for word, reason in self.left_out.items()])
-            parts.append(reasons)
+        parts += _left_out_table(self.left_out)
         return "\n\n".join(parts)
 
     def _details(self, word: WordChange) -> str:
@@ -214,6 +212,11 @@ class SemanticChange(AnalysisResult):
         plot_uses(path, [word for word in self.words if word.points is not None][:3], self.corpora)
 
 
+def _left_out_table(left_out: dict[str, str]) -> list[str]:
+    """A table of the words that could not be compared; no table if there are none."""
+    return [text_table(["left out", "why"], [[word, why] for word, why in left_out.items()])] if left_out else []
+
+
 @dataclass
 class ChangeSeries(AnalysisResult):
     """The change of words along several corpora in order.
@@ -238,12 +241,15 @@ class ChangeSeries(AnalysisResult):
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """The heads of the columns, and a row for each word."""
-        heads = ["word", *(f"{old} - {new}" for old, new in (step.corpora for step in self.steps))]
+        heads = ["word", *(f"{old} to {new}" for old, new in (step.corpora for step in self.steps))]
         rows = [
             [word, *("" if value is None else f"{value:.3f}" for value in values)]
             for word, values in self.series().items()
         ]
         return heads, rows
+
+    def __str__(self) -> str:
+        return "\n\n".join([super().__str__(), *_left_out_table(self.steps[0].left_out)])
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as JSON can hold them."""

@@ -73,7 +73,7 @@ def plot_series(
         numbers = [np.nan if value is None else value for value in values]
         look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
         axis.plot(places, numbers, label=word, linestyle="--" if number >= len(COLOURS) else "-", **look)
-    axis.set_xticks(places, [f"{old} - {new}" for old, new in zip(corpora, corpora[1:], strict=False)])
+    axis.set_xticks(places, [f"{old} to {new}" for old, new in zip(corpora, corpora[1:], strict=False)])
     axis.set_ylabel(measure)
     axis.grid(alpha=0.3)
     axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize=9)

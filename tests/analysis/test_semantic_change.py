@@ -150,13 +150,14 @@ def test_outputs(reader, tmp_path):
 
 def test_series(reader, tmp_path):
     corpora = [_corpus({"plane": around, "bread": FOOD}, n) for n, around in enumerate((WOOD, WOOD, AIR))]
-    result = change(reader, *corpora, words=["plane", "bread"], options=QUICK)
+    result = change(reader, *corpora, words=["plane", "bread", "absent"], options=QUICK)
     assert isinstance(result, ChangeSeries) and result.corpora == ["1", "2", "3"]
     first, second = result.series()["plane"]
     assert second > first and list(result.series())[0] == "plane"
-    assert "1 - 2" in str(result) and result.to_tsv().count("\n") == 5
+    assert "1 to 2" in str(result) and result.to_tsv().count("\n") == 5
+    assert "absent from 1" in str(result)
     result.plot(tmp_path / "series.svg")
-    assert "1 - 2" in result.to_html() or "1 and 2" in result.to_html()
+    assert "1 and 2" in result.to_html()
 
 
 def test_induction(reader, tmp_path):
