@@ -45,7 +45,7 @@ test-lowest:  ## Run the quick tests with the lowest versions that pyproject.tom
 coverage: $(INSTALLED)  ## Measure which lines and branches the quick tests run
 	$(PYTEST) -m "not slow" --cov elmo_hf --cov conversion --cov-branch --cov-report term:skip-covered
 
-mutations: $(INSTALLED)  ## Check that the tests notice defects: each of twenty is made in a copy
+mutations: $(INSTALLED)  ## Check that the tests notice defects: each is made in a copy
 	$(BIN)/python tests/tools/mutations.py
 
 api: $(INSTALLED)  ## Renew the snapshot of the public API

@@ -70,6 +70,8 @@ def test_manifests(tmp_path):
     (tmp_path / "b").write_text("more")
     write_manifest(tmp_path, ["b"])
     assert manifest_problem(tmp_path) is None
+    (tmp_path / "b").write_text("mora")
+    assert manifest_problem(tmp_path) == "the checksum of b is wrong"
     (tmp_path / "b").write_text("mor")
     assert manifest_problem(tmp_path) == "b has 3 bytes instead of 4"
     (tmp_path / "b").unlink()

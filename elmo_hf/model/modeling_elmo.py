@@ -175,7 +175,11 @@ def pack_tokens(mask: Tensor) -> Packing:
     positions, reverse = torch.empty_like(tokens), torch.empty_like(tokens)
     positions[place] = tokens
     reverse[backward_place] = place
-    return Packing(rows, inverse_rows, positions, reverse, counts.tolist(), (batch, length))
+    try:
+        batch_sizes = counts.tolist()
+    except RuntimeError:  # torch 2.8, inside of a transform of torch.func
+        batch_sizes = [int(count) for count in counts]
+    return Packing(rows, inverse_rows, positions, reverse, batch_sizes, (batch, length))
 
 
 def _pack_all_positions(mask: Tensor) -> Packing:

@@ -93,6 +93,12 @@ def test_roles_there_and_back():
     assert bio_spans(["I-A", "I-A", "B-A", "O", "I-B", "I-A"]) == [("A", 0, 1), ("A", 2, 2), ("B", 4, 4), ("A", 5, 5)]
 
 
+def test_the_predicate_is_marked_behind_the_boundary():
+    batch = {"tokens": [["Ann", "sold", "it"], ["It", "rains"]], "predicate": [1, 0], "labels": [["O"] * 3, ["O"] * 2]}
+    rows = encode_predicates(batch, ElmoTokenizer(), {"O": 0})
+    assert rows["token_type_ids"] == [[0, 0, 1, 0, 0], [0, 1, 0, 0]]
+
+
 def test_the_score_of_roles_counts_whole_arguments_but_not_the_predicate():
     names = dict(enumerate(["O", "B-V", "B-A", "I-A"]))
     gold, guess = np.array([[-100, 2, 3, 1, 2, -100]]), [[0, 2, 0, 1, 2, 0]]
@@ -174,6 +180,12 @@ def test_vectors_of_words_that_are_wanted(tmp_path):
     tokenizer = ElmoTokenizer(vector_words=["the", "rome"])
     ids = tokenizer(["The Rome x"], ["the"])["word_vector_ids"]
     assert ids == [[0, 2, 3, 1, 0, 0, 2, 0]]
+
+
+def test_words_of_vectors_may_hold_spaces(tmp_path):
+    (tmp_path / "v.txt").write_text("3 2\nnew york city 1 2\n. . . 3 4\na 5 6 \n")
+    words, vectors = read_word_vectors(tmp_path / "v.txt")
+    assert words == ["new york city", ". . .", "a"] and vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not here")

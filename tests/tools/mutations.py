@@ -98,7 +98,7 @@ MUTATIONS = (
         "elmo_hf/tasks/srl/frames.py",
         "int(place == predicate + 1)",
         "int(place == predicate)",
-        "tests/tasks/test_readers.py tests/test_package.py::test_doctests[elmo_hf.tasks.srl.frames]",
+        "tests/tasks/test_readers.py",
     ),
     Mutation(
         "elmo_hf/tasks/questions/answers.py",
@@ -154,13 +154,69 @@ MUTATIONS = (
         "elmo_hf/atomic_files.py",
         "if _checksum(path) != checksum:",
         "if not _checksum(path):",
-        "tests/test_atomic_files.py tests/test_package.py::test_doctests[elmo_hf.atomic_files]",
+        "tests/test_atomic_files.py",
     ),
     Mutation(
         "elmo_hf/text/word_vectors.py",
         'word = " ".join(fields[:-size]) if size else ""',
         "word = fields[0]",
-        "tests/tasks/test_readers.py tests/test_package.py::test_doctests[elmo_hf.text.word_vectors]",
+        "tests/tasks/test_readers.py",
+    ),
+    # Fine-tuning, evaluation, annotation.
+    Mutation(
+        "elmo_hf/tasks/finetuning/trainer.py",
+        "torch.save(torch.get_rng_state() if ended else self.state_at_begin,",
+        "torch.save(torch.get_rng_state(),",
+        "tests/tasks/test_finetune.py",
+    ),
+    Mutation(
+        "elmo_hf/tasks/finetuning/model_setup.py",
+        "freeze_bilm=not settings.tune_bilm",
+        "freeze_bilm=True",
+        "tests/tasks/test_finetune.py",
+    ),
+    Mutation(
+        "elmo_hf/tasks/annotation/annotator.py",
+        "yield [numbers[place] for place in places]",
+        "yield places",
+        "tests/tasks/test_annotate.py",
+    ),
+    Mutation(
+        "elmo_hf/tasks/annotation/annotate_corpus.py",
+        """return f"{weights} {store_name(""",
+        """return f"{store_name(""",
+        "tests/tasks/test_annotate.py",
+    ),
+    Mutation(
+        "elmo_hf/tasks/evaluation/evaluate.py",
+        "key=lambda number: -errors[number]",
+        "key=lambda number: errors[number]",
+        "tests/tasks/test_evaluate.py",
+    ),
+    Mutation(
+        "elmo_hf/tasks/evaluation/resampling.py",
+        "bootstrap_sums(np.hstack([first, second]), samples, seed), 2, axis=1)",
+        "np.hstack([bootstrap_sums(first, samples, seed), bootstrap_sums(second, samples, seed + 1)]), 2, axis=1)",
+        "tests/tasks/test_evaluate.py",
+    ),
+    # Analysis and consistency.
+    Mutation(
+        "elmo_hf/analysis/semantic_change.py",
+        "uses, [0] * size + [1] * size, target, seed)",
+        "uses, [1] * size + [0] * size, target, seed)",
+        "tests/analysis/test_semantic_change.py",
+    ),
+    Mutation(
+        "elmo_hf/analysis/change_measures.py",
+        'alternative="greater"',
+        'alternative="less"',
+        "tests/analysis/test_semantic_change.py",
+    ),
+    Mutation(
+        "elmo_hf/hub/consistency.py",
+        'hashlib.sha256("\\n".join(words).encode',
+        'hashlib.sha256("\\n".join(sorted(words)).encode',
+        "tests/hub/test_consistency.py",
     ),
 )
 
