@@ -80,8 +80,8 @@ def typical_substitutes(
         seed: of the choice of uses, where a group has many.
 
     Returns:
-        Words in the order of the difference between their share among the substitutes of the group's uses, and their
-        largest share in any other group.
+        Words, without punctuation, in the order of the difference between their share among the substitutes of the
+        group's uses, and their largest share in any other group.
     """
     generator, numbers = np.random.default_rng(seed), np.asarray(groups)
     count = int(numbers.max()) + 1
@@ -96,7 +96,8 @@ def typical_substitutes(
         if chosen:
             texts, positions = [list(use.words) for use in chosen], [use.position for use in chosen]
             predictions = scorer.substitutes(texts, positions, SUBSTITUTES_OF_A_USE, is_split_into_words=True)
-            counts.update(prediction.word for of_use in predictions for prediction in of_use)
+            words = (prediction.word for of_use in predictions for prediction in of_use)
+            counts.update(word for word in words if any(character.isalnum() for character in word))
         shares.append({word: number / len(chosen) for word, number in counts.items() if word.casefold() not in own})
     typical = []
     for group, of_group in enumerate(shares):
