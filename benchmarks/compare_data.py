@@ -2,22 +2,26 @@
 
 import collections
 import gzip
+import json
 import random
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqeval.metrics import f1_score
 
-from elmo_hf import read_conll, read_conllu
+from elmo_hf import ElmoTokenizer, read_conll, read_conllu
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "english"))
 from taggers import read_entities
 
 # Of the training sets of EWT (the first sentences) and SST (a random sample): all of it takes an hour of a CPU.
 TRAIN_SENTENCES = 1000
+# Random pairs of SNLI; a pair without a majority of annotators has no label.
+SNLI_LABELS = ("entailment", "neutral", "contradiction")
+SNLI_PAIRS = {"train_100k": 3000, "test": 2000}
 
 
 class Part(NamedTuple):
@@ -28,12 +32,16 @@ class Part(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task of the table; tasks with the same `text` share their vectors."""
+    """A task of the table; tasks with the same `text` share their vectors.
+
+    The sentences of pairs follow each other, and the label of a pair is that of its first sentence.
+    """
 
     text: str
     parts: dict[str, Part]
     metric: str
     of_sentences: bool = False
+    of_pairs: bool = False
 
     def score(self, predicted: list[str]) -> float:
         """Accuracy or F1 of entities on the test part, in percent; `predicted` are all labels in order."""
@@ -45,7 +53,7 @@ class Task(NamedTuple):
         return 100 * float(f1_score(gold, [[next(labels) for _ in own] for own in gold], zero_division=0))
 
 
-def ewt(column: str) -> Callable[[Path], Task]:
+def ewt(column: str, most_train: int | None = TRAIN_SENTENCES) -> Callable[[Path], Task]:
     """UD English-EWT with its parts of speech, or the entities of Universal NER: the same sentences for all columns.
 
     Sentences that the two data sets split into words in different ways are left out.
@@ -53,7 +61,7 @@ def ewt(column: str) -> Callable[[Path], Task]:
 
     def read(data: Path) -> Task:
         parts = {}
-        for name, file, most in (("train", "train.first-commit-2022", TRAIN_SENTENCES), ("test", "test", None)):
+        for name, file, most in (("train", "train.first-commit-2022", most_train), ("test", "test", None)):
             tagged = read_conllu(data / "pos" / f"en_ewt-ud-{name}.conllu.gz", ["upos", "xpos"])
             named = read_entities(data / "ner" / "uner_en_ewt" / f"en_ewt-ud-{file}.iob2.gz")
             entities = collections.defaultdict(list)
@@ -62,7 +70,8 @@ def ewt(column: str) -> Callable[[Path], Task]:
             both = (row for row in tagged if entities[tuple(row["tokens"])])
             rows = [{**row, "entities": entities[tuple(row["tokens"])].pop(0)} for row in both][:most]
             parts[name] = Part([row["tokens"] for row in rows], [row[column] for row in rows])
-        return Task("ewt", parts, "f1" if column == "entities" else "accuracy")
+        text = "ewt" if most_train == TRAIN_SENTENCES else "ewt-all"
+        return Task(text, parts, "f1" if column == "entities" else "accuracy")
 
     return read
 
@@ -98,6 +107,26 @@ def sentiment(classes: int) -> Callable[[Path], Task]:
     return read
 
 
+def pair_of(row: dict[str, Any]) -> tuple[str, str, str]:
+    """The premise, the hypothesis and the label of a row of SNLI, as published or as a dataset of the Hub has them."""
+    if "gold_label" in row:
+        return row["sentence1"], row["sentence2"], row["gold_label"]
+    return row["premise"], row["hypothesis"], row["label"]
+
+
+def inference(data: Path) -> Task:
+    """Entailment, contradiction or neither of pairs of SNLI."""
+    parts = {}
+    for name, count in SNLI_PAIRS.items():
+        with gzip.open(data / "nli" / f"snli_{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+            rows = [pair_of(json.loads(line)) for line in file]
+        rows = random.Random(0).sample([row for row in rows if row[2] in SNLI_LABELS], count)
+        sentences = ElmoTokenizer("moses-en").split([text for row in rows for text in row[:2]])
+        labels = [labels for row in rows for labels in ([row[2]], [])]
+        parts[name.partition("_")[0]] = Part(sentences, labels)
+    return Task("snli", parts, "accuracy", of_sentences=True, of_pairs=True)
+
+
 TASKS: dict[str, Callable[[Path], Task]] = {
     "UPOS": ewt("upos"),
     "XPOS": ewt("xpos"),
@@ -105,4 +134,8 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "SST-5": sentiment(5),
     "SST-2": sentiment(2),
     "WNUT17": wnut,
+    "SNLI": inference,
+    "UPOS, all": ewt("upos", None),
+    "XPOS, all": ewt("xpos", None),
+    "UNER, all": ewt("entities", None),
 }

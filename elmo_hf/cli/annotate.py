@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
+from elmo_hf.cli.corpus_run import parse_shard, ray_address, resumable_run
 from elmo_hf.cli.language_model import Device
 from elmo_hf.cli.models import find_model_argument
 from elmo_hf.cli.text_input import ErrorHandling, TextInput
@@ -103,11 +103,10 @@ def annotate(
             raise typer.BadParameter("--html and --format are for a file. Expected -o too.")
         _show(names, source, device)
         return
-    from elmo_hf.embedding.corpus_embedder import explain_full_disk
     from elmo_hf.tasks import annotate_corpus
 
-    progress, start = Progress(), time.perf_counter()
-    try:
+    start = time.perf_counter()
+    with resumable_run(output.with_name(f"{output.name}.parts")) as progress:
         summary = annotate_corpus(
             names,
             source,
@@ -121,14 +120,6 @@ def annotate(
             device=device,
             progress=progress,
         )
-    except KeyboardInterrupt:
-        progress.close()
-        typer.echo(f"Stopped. {progress.last} The same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
-    except OSError as error:
-        raise explain_full_disk(error, output.with_name(f"{output.name}.parts")) from None
-    finally:
-        progress.close()
     seconds = time.perf_counter() - start
     rate = f" in {seconds:,.1f} s ({summary.words / seconds:,.0f} words/s)" if summary.written else ""
     typer.echo(f"{plural(summary.sentences, 'sentence')}, {plural(summary.words, 'word')}{rate}")

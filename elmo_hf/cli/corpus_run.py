@@ -2,6 +2,9 @@
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -45,6 +48,28 @@ class Progress:
         """Closes the progress bar."""
         if self.bar is not None:
             self.bar.close()
+
+
+@contextmanager
+def resumable_run(folder: Path) -> Iterator[Progress]:
+    """The progress of a run that writes shards; Ctrl-C and a full disk end it with a sentence.
+
+    Args:
+        folder: where the shards are.
+    """
+    from elmo_hf.embedding.corpus_embedder import explain_full_disk
+
+    progress = Progress()
+    try:
+        yield progress
+    except KeyboardInterrupt:
+        progress.close()
+        typer.echo(f"Stopped. {progress.last} The same command resumes the run.", err=True)
+        raise typer.Exit(130) from None
+    except OSError as error:
+        raise explain_full_disk(error, folder) from None
+    finally:
+        progress.close()
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmo_hf.cli.corpus_run import Progress, parse_shard, ray_address
+from elmo_hf.cli.corpus_run import parse_shard, ray_address, resumable_run
 from elmo_hf.cli.language_model import Device
 from elmo_hf.cli.models import AnyModel
 from elmo_hf.cli.native_note import note_missing_library
@@ -121,12 +121,11 @@ def embed(
 
     Example: elmo-hf embed my-elmo corpus.txt.gz vectors --dtype float16
 
-    The same command goes on after kill -9, Ctrl-C or a full disk. Line n is sentence n, blank lines too. open_store
+    The same command resumes after kill -9, Ctrl-C or a full disk. Line n is sentence n, blank lines too. open_store
     of elmo_hf reads it back: one sentence, some, or all.
     """
     from elmo_hf import ElmoTokenizer
     from elmo_hf.embedding import SentenceSource, embed_corpus
-    from elmo_hf.embedding.corpus_embedder import explain_full_disk
 
     arguments = {} if revision is None else {"revision": revision}
     source = TextInput(
@@ -136,9 +135,8 @@ def embed(
     )
     source.check_not_empty()
     note_missing_library(device)
-    progress = Progress()
     start = time.perf_counter()
-    try:
+    with resumable_run(output) as progress:
         summary = embed_corpus(
             model,
             source,
@@ -163,14 +161,6 @@ def embed(
             progress=progress,
             **arguments,
         )
-    except KeyboardInterrupt:
-        progress.close()
-        typer.echo(f"Stopped. {progress.last} The same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
-    except OSError as error:
-        raise explain_full_disk(error, output) from None
-    finally:
-        progress.close()
     _report(summary, output, time.perf_counter() - start)
 
 

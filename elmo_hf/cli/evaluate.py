@@ -25,10 +25,15 @@ def evaluate(
         str | None, typer.Option(metavar="OTHER_MODEL", help="Another model for the same task: a paired test.")
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="Of labels: a name, or for CoNLL a number.", show_default="by name")
+        str | None,
+        typer.Option(help="Of labels: a name, or for CoNLL a number.", show_default="as in training, else by name"),
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Of texts or words.", show_default="by name")] = None,
-    pair_column: Annotated[str | None, typer.Option(help="Of second texts of pairs.", show_default="by name")] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Of texts or words.", show_default="as in training, else by name")
+    ] = None,
+    pair_column: Annotated[
+        str | None, typer.Option(help="Of second texts of pairs.", show_default="as in training, else by name")
+    ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Bootstrap samples.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Of the samples.")] = 0,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst examples to list.")] = 20,

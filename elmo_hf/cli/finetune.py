@@ -1,5 +1,6 @@
 """`elmo-hf finetune`: a head trained on annotated data."""
 
+import functools
 from pathlib import Path
 from typing import Annotated
 
@@ -76,6 +77,10 @@ def finetune(
     word_vectors: Annotated[
         str | None, typer.Option(help="A file of word vectors beside ELMo.", rich_help_panel=NETWORK)
     ] = None,
+    mix_dropout: Annotated[
+        float | None,
+        typer.Option(help="Dropout of ELMo's vectors.", show_default="by their size", rich_help_panel=NETWORK),
+    ] = None,
     tune_bilm: Annotated[
         bool, typer.Option("--tune-bilm", help="Train the biLM too.", rich_help_panel=NETWORK)
     ] = False,
@@ -104,12 +109,20 @@ def finetune(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, dropout and order.", rich_help_panel=TRAINING)] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(min=1, help="Train with so many seeds; the best on dev is kept.", rich_help_panel=TRAINING),
+    ] = 1,
     max_length: Annotated[
         int, typer.Option(help="questions: positions of a question and its passage.", rich_help_panel=TRAINING)
     ] = 300,
     part_sentences: Annotated[
         int, typer.Option(help="coreference: sentences that are read at one time.", rich_help_panel=TRAINING)
     ] = 30,
+    phrases: Annotated[
+        bool,
+        typer.Option("--phrases", help="sentiment: train on the phrases of trees too.", rich_help_panel=TRAINING),
+    ] = False,
     cache_megabytes: Annotated[
         float, typer.Option(min=0, help="Memory for sentences of a frozen biLM.", rich_help_panel=TRAINING)
     ] = 2000,
@@ -122,8 +135,9 @@ def finetune(
     The format is recognised, the best model on dev is kept, and training stops when dev gets no better. The same
     command resumes a run that was interrupted, and ends with the same bytes.
     """
-    from elmo_hf.tasks import finetune as train_task
+    from elmo_hf import tasks
 
+    train_task = functools.partial(tasks.finetune_seeds, seeds=seeds) if seeds > 1 else tasks.finetune
     train_task(
         task,
         train=train,
@@ -146,6 +160,8 @@ def finetune(
         limit=limit,
         max_length=max_length,
         part_sentences=part_sentences,
+        phrases=phrases,
+        mix_dropout=mix_dropout,
         column=column,
         text_column=text_column,
         pair_column=pair_column,

@@ -29,6 +29,9 @@ class SentenceCache:
         megabytes: of memory for the layers. When the cache is full, further sentences are computed each time; those
             that are in it stay, since epochs come round to them again.
 
+    Attributes:
+        is_full: whether a sentence did not fit.
+
     Example:
 
     ```python
@@ -53,6 +56,7 @@ class SentenceCache:
         """Empties the cache."""
         self._layers: dict[bytes, torch.Tensor] = {}  # each (L + 1, tokens, hidden_size)
         self._room = self.megabytes * 2**20
+        self.is_full = False
 
     def freeze(self):
         """Caches no further sentences; those that are cached stay."""
@@ -108,9 +112,13 @@ class SentenceCache:
         with self._lock:
             for key, layers in computed.items():
                 size = layers.numel() * layers.element_size()
-                if size <= self._room and key not in self._layers:
+                if key in self._layers:
+                    continue
+                if size <= self._room:
                     self._layers[key] = layers.clone()
                     self._room -= size
+                else:
+                    self.is_full = True
 
 
 def _keys_of(model: Any, weights: list[torch.Tensor], input_ids: torch.Tensor, mask: torch.Tensor) -> list[bytes]:

@@ -6,6 +6,8 @@ from .annotation.annotator import ElmoAnnotator as ElmoAnnotator
 from .evaluation.evaluate import Evaluation as Evaluation
 from .evaluation.evaluate import evaluate as evaluate
 from .finetuning.finetune import finetune as finetune
+from .finetuning.seeds import SeedScores as SeedScores
+from .finetuning.seeds import finetune_seeds as finetune_seeds
 from .finetuning.task_names import find_task as find_task
 from .finetuning.task_names import task_names as task_names
 from .heads import HEADS as HEADS

@@ -1,10 +1,15 @@
 """Loads a fine-tuned model of any task, and says in a sentence what is not one."""
 
+import json
 import logging
 import os
 from typing import Any
 
 from elmo_hf.device import choose_device
+from elmo_hf.tasks.finetuning.task import ColumnChoice
+
+# The file of a fine-tuned model that holds its settings and scores.
+RESULT = "finetune.json"
 
 
 def load_task_model(name: str | os.PathLike, device: str | None = None, **arguments: Any) -> tuple[Any, Any]:
@@ -38,6 +43,24 @@ def load_task_model(name: str | os.PathLike, device: str | None = None, **argume
     return model, ElmoTokenizer.from_pretrained(folder, **arguments)
 
 
+def training_columns(name: str | os.PathLike) -> ColumnChoice:
+    """The columns of labels and texts that a model was trained on, as far as its user named them.
+
+    Args:
+        name: a folder, a repository of the Hub, or a bundled tagger.
+    """
+    from transformers.utils import cached_file
+
+    from elmo_hf.hub.model_names import find_model
+
+    folder = find_model(os.fspath(name))[0]
+    path = cached_file(folder, RESULT, _raise_exceptions_for_missing_entries=False)
+    if path is None:
+        return ColumnChoice()
+    with open(path, encoding="utf-8") as file:
+        return ColumnChoice(**json.load(file).get("columns", {}))
+
+
 def quiet():
     """Keeps transformers and datasets from printing progress bars and notes of their own."""
     import datasets
@@ -49,4 +72,4 @@ def quiet():
     logging.getLogger("datasets").setLevel(logging.ERROR)
 
 
-__all__ = ["load_task_model", "quiet"]
+__all__ = ["RESULT", "load_task_model", "quiet", "training_columns"]

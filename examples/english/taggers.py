@@ -45,6 +45,8 @@ from elmo_hf import (
     read_conllu,
 )
 from elmo_hf.hub.head_checkpoints import head_weights
+from elmo_hf.tasks.load_model import RESULT
+from elmo_hf.tasks.tagging.conll import CONLLU_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "elmo_hf" / "bundled"
@@ -208,7 +210,7 @@ def train(name: str, data: Path, runs: Path) -> Path:
     return output / "model"
 
 
-def bundle(name: str, whole: Path, output: Path):
+def bundle(name: str, whole: Path, output: Path, column: str):
     """Writes the head alone, in float16 that loads as float32, with its tokenizer."""
     model = ElmoForTokenClassification.from_pretrained(whole)
     model.config.card_data = {"language": "en", "license": "cc-by-sa-4.0", "origin": f"The head {name} of elmo_hf."}
@@ -224,6 +226,8 @@ def bundle(name: str, whole: Path, output: Path):
         for path in sorted(Path(folder).iterdir()):
             if path.suffix not in (".py", ".md"):
                 shutil.copyfile(path, output / path.name)
+    if column in CONLLU_COLUMNS:  # `elmo-hf evaluate` reads the same column
+        (output / RESULT).write_text(json.dumps({"columns": {"label": column}}) + "\n", encoding="utf-8")
 
 
 def measure(name: str, data: Path) -> dict[str, Any]:
@@ -287,7 +291,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=TAGGERS, default=list(TAGGERS), help="Default: all taggers.")
     arguments = parser.parse_args()
     for name in arguments.only:
-        bundle(name, train(name, arguments.data, arguments.runs), BUNDLED / name)
+        bundle(name, train(name, arguments.data, arguments.runs), BUNDLED / name, TAGGERS[name].column)
         results = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
         results[name] = measure(name, arguments.data)
         MEASURED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

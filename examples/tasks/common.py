@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from elmo_hf import SentenceCache
 from elmo_hf.tasks import find_task, finetune
 
 PLACES = ("none", "input", "output", "both")
@@ -15,7 +16,9 @@ MODEL = "an ELMo: a folder, a name on the Hub, or english, which comes with the 
 FEWEST_TO_HOLD_OUT = 20
 
 
-def parser_of(description: str, epochs: float, lr: float, batch_size: int, places: tuple[str, ...]) -> Any:
+def parser_of(
+    description: str, epochs: float, lr: float, batch_size: int, places: tuple[str, ...], flags: dict[str, str]
+) -> Any:
     """The options of a recipe."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--train", required=True, help="the file to train on")
@@ -33,7 +36,10 @@ def parser_of(description: str, epochs: float, lr: float, batch_size: int, place
     parser.add_argument("--batch-size", type=int, default=batch_size, help="examples in a batch")
     parser.add_argument("--lr", type=float, default=lr, help="learning rate")
     parser.add_argument("--remember", type=float, default=2000, metavar="MB", help="memory for sentences of the biLM")
+    parser.add_argument("--mix-dropout", type=float, help="dropout of ELMo's vectors; by default by their size")
     parser.add_argument("--seed", type=int, default=1, help="of the weights and the order")
+    for flag, meaning in flags.items():
+        parser.add_argument(f"--{flag}", action="store_true", help=meaning)
     return parser
 
 
@@ -63,6 +69,7 @@ def recipe(
     batch_size: int = 32,
     places: tuple[str, ...] = PLACES,
     read: Callable[[Any, str, str], tuple[Any, Any]] = read_files,
+    flags: dict[str, str] | None = None,
 ) -> Callable[..., dict[str, Any]]:
     """The `main` of a recipe: reads options, fine-tunes, and prints and returns the scores on --test.
 
@@ -72,11 +79,14 @@ def recipe(
         epochs, lr, batch_size: defaults of the options.
         places: where ELMo may join the network.
         read: task, --train and --test -> their examples.
+        flags: further options without a value, which are attributes of the task, with their help.
     """
 
-    def main(arguments: list[str] | None = None) -> dict[str, Any]:
-        args = parser_of(description, epochs, lr, batch_size, places).parse_args(arguments)
+    def main(arguments: list[str] | None = None, cache: SentenceCache | None = None) -> dict[str, Any]:
+        args = parser_of(description, epochs, lr, batch_size, places, flags or {}).parse_args(arguments)
         task = find_task(name)
+        for flag in flags or {}:
+            setattr(task, flag, getattr(args, flag))
         data, test = read(task, args.train, args.test)
         train, scored = limited(data, args.limit), limited(test, args.test_limit)
         dev = task.read(args.dev, "dev") if args.dev else (train if len(train) < FEWEST_TO_HOLD_OUT else None)
@@ -97,7 +107,9 @@ def recipe(
             epochs=args.epochs,
             batch_size=args.batch_size,
             seed=args.seed,
+            mix_dropout=args.mix_dropout,
             cache_megabytes=args.remember,
+            sentence_cache=cache,
         )
         counts = {"examples": len(train), "of": len(data), "scored": len(scored)}
         return result(trainer, counts, args.json)

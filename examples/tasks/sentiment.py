@@ -2,7 +2,9 @@
 
 from common import recipe
 
-main = recipe("sentiment", __doc__, epochs=4, lr=0.003)
+main = recipe(
+    "sentiment", __doc__, epochs=4, lr=0.003, flags={"phrases": "train on every labelled phrase; needs --dev"}
+)
 
 if __name__ == "__main__":
     main()

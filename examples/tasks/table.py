@@ -10,32 +10,78 @@ import json
 import shutil
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common import MODEL, PLACES
+
+from elmo_hf import SentenceCache
+
+# Memory for what the frozen biLM computes, once for all cells of a row.
+CACHE_MEGABYTES = 4000
 
 # Where ELMo joins the network, for each row of the table.
 MIXES = {"none": [], "input": ["input"], "output": ["output"], "both": ["input", "output"]}
 
-# The recipe, its score, its files under the data folder, what the paper gained, and the options of a run: a rate with
-# which the network learns without ELMo, and as much of the data and as many epochs as take minutes of a free core.
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    Args:
+        recipe: the script that is run.
+        score: which of its scores is shown.
+        train, test, dev: files under the data folder; without `dev` a tenth of the training data is held out.
+        options: of a run: a rate with which the network learns without ELMo, and as much of the data and as many
+            epochs as take minutes of a free core.
+        gain: of the paper, or None.
+    """
+
+    recipe: str
+    score: str
+    train: str
+    test: str
+    dev: str | None
+    options: str
+    gain: float | None = None
+
+
+EWT, UNER = "pos/en_ewt-ud-{}.conllu.gz", "ner/uner_en_ewt/en_ewt-ud-{}.iob2.gz"
+SST, SNLI, SRL = "sentiment/{}.txt.gz", "nli/snli_{}.jsonl.gz", "srl/ewt_srl.{}.jsonl.gz"
+WNUT = ("ner/wnut17train.conll", "ner/emerging.test.annotated", "ner/emerging.dev.conll")
+SQUAD, LITBANK = ("qa/squad2_dev_half.json.gz", "qa/xquad.en.json.gz"), "coref/litbank_conll.tar.xz"
+
+
+def files(pattern: str, *parts: str) -> tuple[str, ...]:
+    """The files of some parts of a data set."""
+    return tuple(pattern.format(part) for part in parts)
+
+
 TASKS = {
-    "pos": ("accuracy", "pos/en_ewt-ud-train.conllu.gz", "pos/en_ewt-ud-test.conllu.gz", None, "--epochs 1 --lr 0.01"),
-    "ner": ("f1", "ner/wnut17train.conll", "ner/emerging.test.annotated", 2.06, "--epochs 6 --lr 0.01"),
-    "sentiment": ("accuracy", "sentiment/train.txt.gz", "sentiment/test.txt.gz", 3.3, "--epochs 3 --lr 0.003"),
-    "inference": ("accuracy", "nli/snli_dev.jsonl.gz", "nli/snli_test.jsonl.gz", 0.7, "--epochs 2 --lr 0.003"),
-    "srl": ("f1", "srl/ewt_srl.train.jsonl.gz", "srl/ewt_srl.test.jsonl.gz", 3.2, "--limit 6000 --epochs 3 --lr 0.01"),
-    "questions": ("f1", "qa/squad2_dev_half.json.gz", "qa/xquad.en.json.gz", 4.7, "--epochs 4 --lr 0.005"),
-    "coreference": ("conll", *["coref/litbank_conll.tar.xz"] * 2, 3.2, "--epochs 3 --lr 0.001"),
+    "pos": Row("pos", "accuracy", *files(EWT, "train", "test", "dev"), "--epochs 1 --lr 0.01"),
+    "ner": Row("ner", "f1", *WNUT, "--epochs 6 --lr 0.01", 2.06),
+    "uner": Row("uner", "f1", *files(UNER, "train.first-commit-2022", "test", "dev"), "--epochs 3 --lr 0.01", 2.06),
+    "sentiment": Row("sentiment", "accuracy", *files(SST, "train", "test", "dev"), "--epochs 3 --lr 0.003", 3.3),
+    "phrases": Row(
+        "sentiment", "accuracy", *files(SST, "train", "test", "dev"), "--phrases --epochs 1 --lr 0.003", 3.3
+    ),
+    "inference": Row("inference", "accuracy", *files(SNLI, "dev", "test"), None, "--epochs 2 --lr 0.003", 0.7),
+    "inference-100k": Row(
+        "inference", "accuracy", *files(SNLI, "train_100k", "test", "dev"), "--epochs 1 --lr 0.003", 0.7
+    ),
+    "srl": Row("srl", "f1", *files(SRL, "train", "test"), None, "--limit 6000 --epochs 3 --lr 0.01", 3.2),
+    "questions": Row("questions", "f1", *SQUAD, None, "--epochs 4 --lr 0.005", 4.7),
+    "coreference": Row("coreference", "conll", LITBANK, LITBANK, None, "--epochs 3 --lr 0.001", 3.2),
 }
 
 
 def main():
     """Fills the table."""
-    files = "".join(f"\n  {task}: {' and '.join(dict.fromkeys(row[1:3]))}" for task, row in TASKS.items())
+    names = {
+        task: dict.fromkeys(name for name in (row.train, row.test, row.dev) if name) for task, row in TASKS.items()
+    }
+    listed = "".join(f"\n  {task}: {', '.join(own)}" for task, own in names.items())
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog=f"What --data holds, packed as published:{files}",
+        epilog=f"What --data holds, packed as published:{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data", required=True, type=Path, help="the folder of the tasks' data")
@@ -51,11 +97,12 @@ def main():
     args.output.mkdir(parents=True, exist_ok=True)
     places = [place for place in args.elmo if args.vectors or "input" in MIXES[place]]
     for task in args.tasks:
+        cache = SentenceCache(CACHE_MEGABYTES)
         for place in places:
             if task == "pos" and "output" in MIXES[place]:
                 continue  # a linear layer is all input
             for seed in range(1, args.seeds + 1):
-                run(args, task, place, seed)
+                run(args, task, place, seed, cache)
     results = gather(args.output)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -63,11 +110,11 @@ def main():
     print(table(results))
 
 
-def run(args: argparse.Namespace, task: str, place: str, seed: int):
-    """One cell, unless its result is there."""
+def run(args: argparse.Namespace, task: str, place: str, seed: int, cache: SentenceCache):
+    """One cell, unless its result is there; `cache` has the sentences of the cells before."""
     done, folder = args.output / f"{task}.{place}.{seed}.json", args.output / f"{task}.{place}.{seed}"
-    score, train, test, _, usual = TASKS[task]
-    asked = f"{usual} {args.options}".strip()
+    row = TASKS[task]
+    asked = f"{row.options} {args.options}".strip()
     # A checkpoint belongs to its options just as a result does.
     begun = folder / "cell.json"
     for path in (done, begun):
@@ -79,11 +126,13 @@ def run(args: argparse.Namespace, task: str, place: str, seed: int):
     folder.mkdir(exist_ok=True)
     begun.write_text(json.dumps({"options": asked}), encoding="utf-8")
     print(f"{task}, ELMo {place}, seed {seed}", flush=True)
-    options = ["--train", args.data / train, "--test", args.data / test, "--model", args.model, "--output", folder]
+    options = ["--train", args.data / row.train, "--test", args.data / row.test]
+    options += ["--dev", args.data / row.dev] if row.dev else []
+    options += ["--model", args.model, "--output", folder]
     options += ["--elmo", place, "--seed", seed, *asked.split()]
     options += ["--vectors", args.vectors] if args.vectors else []
-    results = importlib.import_module(task).main(list(map(str, options)))
-    cell = {"options": asked, "score": round(results.pop("scores")[score], 3), **results}
+    results = importlib.import_module(row.recipe).main(list(map(str, options)), cache)
+    cell = {"options": asked, "score": round(results.pop("scores")[row.score], 3), **results}
     beside = done.with_suffix(".tmp")
     beside.write_text(json.dumps(cell), encoding="utf-8")
     beside.replace(done)  # a result is whole or not there
@@ -130,7 +179,7 @@ def table(results: dict[str, Any]) -> str:
     for task, about in results.items():
         runs = about["runs"]
         cells = [_cell(runs.get(place, []), runs.get("none") if place != "none" else None) for place in places]
-        score, gain = TASKS[task][0], TASKS[task][3]
+        score, gain = TASKS[task].score, TASKS[task].gain
         of = about["examples"] if about["examples"] == about["of"] else f"{about['examples']} of {about['of']}"
         counts = [len(runs[place]) for place in places if place in runs]
         seeds = counts[0] if len(set(counts)) == 1 else ", ".join(map(str, counts))

@@ -113,6 +113,21 @@ def test_a_model_is_not_better_than_itself_and_better_than_a_worse_one(tagger, b
     assert code == 0 and "a significant difference at 0.05" in out
 
 
+def test_the_columns_of_the_training_are_those_of_the_evaluation(base_model, tmp_path):
+    from elmo_hf.tasks import finetune
+
+    (tmp_path / "both.conll").write_text("Rome\tPROPN\tX\nburns\tVERB\tY\n\n" * 20)
+    settings = {"train": tmp_path / "both.conll", "dev": tmp_path / "both.conll", "model": str(base_model)}
+    finetune("tagging", output=tmp_path / "upos", column="1", epochs=1, say=lambda line: None, **settings)
+    by_default = evaluate(tmp_path / "upos", tmp_path / "both.conll")
+    assert {row.label for row in by_default.labels if row.gold} == {"PROPN", "VERB"}
+    chosen = evaluate(tmp_path / "upos", tmp_path / "both.conll", column="2")
+    assert chosen.unknown_labels == {"X": 20, "Y": 20}
+    # A file of another format has no such column.
+    rows = evaluate(tmp_path / "upos", [{"tokens": ["Rome", "burns"], "labels": ["PROPN", "VERB"]}])
+    assert rows.examples == 1 and rows.unknown_labels == {}
+
+
 def test_models_of_two_tasks_are_not_compared(tagger, base_model, data, tmp_path):
     from elmo_hf.tasks import finetune
 

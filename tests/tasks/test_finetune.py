@@ -226,6 +226,16 @@ def test_formats_of_texts_are_recognised(base_model, data, command, tmp_path):
         assert json.loads((tmp_path / name / RESULT).read_text())["examples"] == {"train": 54, "dev": 6}
 
 
+def test_phrases_of_trees_are_trained_on_and_whole_sentences_are_scored(base_model, tmp_path):
+    tree = "(3 (2 It) (4 (2 works) (2 .)))\n(1 (2 It) (0 fails))\n"
+    (tmp_path / "trees.txt").write_text(tree * 10)
+    lines, trees = [], tmp_path / "trees.txt"
+    settings = {"model": str(base_model), "epochs": 1, "say": lines.append}
+    finetune("sentiment", train=trees, dev=trees, phrases=True, **settings)
+    counts = [line.partition(",")[0] for line in lines if line.startswith(("train: ", "dev: "))]
+    assert counts[:2] == ["train: 7 sentences", "dev: 20 sentences"]  # distinct phrases
+
+
 def test_a_saved_dataset_with_class_names_gives_its_splits(base_model, tmp_path):
     from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 

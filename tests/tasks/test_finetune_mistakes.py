@@ -53,6 +53,11 @@ def files(tmp_path_factory, data):
 MISTAKES = {
     "unknown task": ("nre good.conll", "Invalid task: 'nre'. Expected ner, pos, tagging, classification"),
     "missing file": ("ner missing.conll", "There is no file missing.conll"),
+    "a name without its ending": ("ner good", "There is no file good. Did you mean good.conll? Expected a file of"),
+    "a word": ("ner nofile", "There is no file nofile. Expected a file of annotated data, or a dataset of the Hub"),
+    "phrases and no dev": ("sentiment good.jsonl --phrases", "`phrases` needs dev data"),
+    "phrases of a table": ("sentiment good.jsonl --phrases", "Expected trees, whose phrases have labels"),
+    "dropout of 1": ("ner good.conll --mix-dropout 1", "Invalid `mix_dropout`: 1.0. Expected a probability"),
     "empty file": ("ner empty.conll", "empty.conll is empty. Expected annotated data."),
     "blank file": ("ner blank.conll", "blank.conll is empty. Expected annotated data."),
     "only a header": ("classification no_rows.tsv", "no_rows.tsv holds no rows"),

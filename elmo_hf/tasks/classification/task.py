@@ -47,7 +47,11 @@ class TextTask(Task):
 
     def __init__(self, columns: Any = None):
         super().__init__(columns)
-        self.pairs = False
+        self.pairs = self.phrases = False
+
+    def configure(self, settings: Any):
+        """Reads the settings of a run that only this task has."""
+        self.phrases = settings.phrases
 
     def value_of(self, value: Any, where: str) -> Any:
         """The label or number that a file holds, checked."""
@@ -59,9 +63,9 @@ class TextTask(Task):
         """The examples of a file or dataset."""
         format = detect_format(path)
         if format == "trees":
-            trees = read_trees(path)
-            labels = [SENTIMENTS[label] for label in trees["label"]]
-            return self._examples({"text": trees["tokens"][:], "label": labels}, path)
+            return self._examples(_tree_columns(path, self.phrases and part == "train"), path)
+        if self.phrases:
+            raise ValueError(f"{path} is {FORMATS[format]}. Expected trees, whose phrases have labels (--phrases).")
         if format not in ("jsonl", "json", "tsv", "csv", "parquet", "dataset"):
             raise ValueError(
                 f"{path} looks like {FORMATS[format]}. Expected texts with labels: TSV, CSV, JSON lines, Parquet, "
@@ -324,6 +328,14 @@ def _text(value: Any, where: str) -> Any:
 
 def _words(texts: list[Any], tokenizer: Any) -> list[list[str]]:
     return tokenizer.split(texts) if isinstance(texts[0], str) else texts
+
+
+def _tree_columns(path: str, phrases: bool) -> Columns:
+    """The texts and labels of trees, or of all their phrases, each once."""
+    trees = read_trees(path, phrases)
+    rows = zip(trees["tokens"], trees["label"], strict=True)
+    texts = list(dict.fromkeys((tuple(words), label) for words, label in rows)) if phrases else list(rows)
+    return {"text": [list(words) for words, _ in texts], "label": [SENTIMENTS[label] for _, label in texts]}
 
 
 def _named_columns(columns: Columns, where: str) -> Columns:

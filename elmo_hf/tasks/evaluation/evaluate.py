@@ -115,7 +115,8 @@ def evaluate(
         model: a folder, a repository of the Hub, or a bundled tagger.
         data: a file, the name of a dataset (its test split), a `datasets.Dataset`, or a list of dictionaries.
         compare: another model for the same task, for a paired test.
-        column, text_column, pair_column: columns of labels, texts and second texts. Default: by their usual names.
+        column, text_column, pair_column: columns of labels, texts and second texts. Default: those that the model
+            was trained on, if the data has them, else by their usual names.
         samples: number of bootstrap samples.
         seed: of the samples.
         worst: how many of the worst examples to list.
@@ -141,8 +142,7 @@ def evaluate(
         raise ValueError(f"Invalid `samples` or `worst`: {samples}, {worst}. Expected at least 1, and at least 0.")
     loaded, tokenizer = load_task_model(model, device)
     task = task_of_model(loaded, ColumnChoice(column, text_column, pair_column))
-    is_path = isinstance(data, (str, os.PathLike))
-    raw = task.read(os.fspath(data), "test") if is_path else task.from_rows(data)
+    raw = _read(task, data, model)
     examples = task.prepare(raw, tokenizer)
     predictions = task.predict(loaded, tokenizer, examples)
     counts = task.counts(examples, predictions)
@@ -164,6 +164,25 @@ def evaluate(
         other_counts = other_task.counts(other_examples, other_task.predict(other, other_tokenizer, other_examples))
         evaluation.comparison = _compare(task, counts, other_counts, samples, seed)
     return evaluation
+
+
+def _read(task: Task, data: Any, model: str | os.PathLike) -> Any:
+    """The examples, from the columns that the user named, or those that the model was trained on."""
+    from elmo_hf.tasks.load_model import training_columns
+
+    def read() -> Any:
+        is_path = isinstance(data, (str, os.PathLike))
+        return task.read(os.fspath(data), "test") if is_path else task.from_rows(data)
+
+    if task.columns:
+        return read()
+    task.columns = training_columns(model)
+    if task.columns:
+        try:
+            return read()
+        except ValueError:  # data of another format has other columns
+            task.columns = ColumnChoice()
+    return read()
 
 
 def _score(task: Task, name: str) -> Any:

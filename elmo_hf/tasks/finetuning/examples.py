@@ -13,18 +13,19 @@ from .file_formats import dataset_splits, is_dataset
 from .task import Task
 
 HELD_OUT = 0.1
+# Of the choice of held-out examples and of `limit`: runs with several seeds have the same data.
+DATA_SEED = 1
 PARTS = ("train", "dev", "test")
 
 
 def read_parts(
-    task: Task, sources: dict[str, Any], seed: int, limit: int | float | None, say: Callable[[str], Any]
+    task: Task, sources: dict[str, Any], limit: int | float | None, say: Callable[[str], Any]
 ) -> dict[str, Any]:
     """The raw examples of train, dev, and of test if it is there.
 
     Args:
         task: the task.
         sources: train, dev and test: files, names of datasets, rows, or None.
-        seed: of the choice of held-out examples and of `limit`.
         limit: number or share of the training examples to use.
         say: called with sentences about what was chosen.
     """
@@ -36,7 +37,7 @@ def read_parts(
                 say(f"{part} is the split of that name of {name}.")
     parts = {part: _read(task, sources[part], part) for part in PARTS if part in sources}
     if "dev" not in parts:
-        parts["train"], parts["dev"] = _hold_out(task, parts["train"], seed)
+        parts["train"], parts["dev"] = _hold_out(task, parts["train"])
         held_out = plural(len(parts["dev"]), task.example_name)
         say(f"No dev data: {held_out} of train are held out to choose the best model.")
     for part in ("dev", "test"):
@@ -46,7 +47,7 @@ def read_parts(
     if limit is not None:
         total = len(parts["train"])
         count = max(1, round(limit * total)) if limit < 1 else min(int(limit), total)
-        parts["train"] = parts["train"].shuffle(seed=seed).select(range(count))
+        parts["train"] = parts["train"].shuffle(seed=DATA_SEED).select(range(count))
         say(f"Training on {count:,} of {plural(total, task.example_name)}.")
     return parts
 
@@ -55,14 +56,14 @@ def _read(task: Task, source: Any, part: str) -> Any:
     return task.read(os.fspath(source), part) if isinstance(source, (str, os.PathLike)) else task.from_rows(source)
 
 
-def _hold_out(task: Task, examples: Any, seed: int) -> tuple[Any, Any]:
+def _hold_out(task: Task, examples: Any) -> tuple[Any, Any]:
     """Train and dev. Equal examples stay on one side, or dev would score what was learned by heart."""
     if len(examples) < 20:
         raise ValueError(
             f"{plural(len(examples), task.example_name)} and no dev data: too few to hold some out. Expected dev data "
             "(--dev), or at least 20 training examples."
         )
-    order = np.random.default_rng(seed).permutation(len(examples)).tolist()
+    order = np.random.default_rng(DATA_SEED).permutation(len(examples)).tolist()
     count = max(2, round(HELD_OUT * len(examples)))
     groups = task.raw_keys(examples)
     held = {groups[number] for number in order[:count]}

@@ -1,11 +1,14 @@
 """Formats of annotated data: how they are recognised, and tables of columns from JSON lines, TSV, CSV and datasets."""
 
 import csv
+import difflib
+import glob
 import itertools
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +47,40 @@ Columns = dict[str, list[Any]]
 
 
 def is_dataset(name: str) -> bool:
-    """Whether a name is that of a dataset: the folder of a saved one, or `owner/name` that is no file.
+    """Whether a name is that of a dataset: the folder of a saved one, or `owner/name` on the Hub.
+
+    A single word, and a name in a folder of this machine, are names of files.
 
     Example:
 
     ```python
     >>> from elmo_hf.tasks.finetuning.file_formats import is_dataset
-    >>> is_dataset("stanfordnlp/snli"), is_dataset("snli_train.jsonl.gz"), is_dataset("data/missing.txt")
-    (True, False, False)
+    >>> [is_dataset(name) for name in ("stanfordnlp/snli", "snli", "snli_train.jsonl.gz", "data/missing.txt")]
+    [True, False, False, False]
 
     ```
     """
     if os.path.exists(name):
         return any(Path(name, file).exists() for file in DATASET_FILES)
-    return re.fullmatch(r"[\w-]+(/[\w.-]+)?", name) is not None and file_type(name) == ""
+    if re.fullmatch(r"[\w-]+/[\w.-]+", name) is None or file_type(name) != "":
+        return False
+    return not os.path.isdir(os.path.dirname(name))
+
+
+def check_exists(path: str):
+    """Raises ValueError if there is no such file; the error names a file with a similar name."""
+    if os.path.exists(path) or glob.has_magic(path):
+        return
+    folder = os.path.dirname(path)
+    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    # A name without its ending is the most common mistake.
+    close = [name for name in sorted(names) if name.startswith(f"{os.path.basename(path)}.")]
+    close = close or difflib.get_close_matches(os.path.basename(path), names, 1)
+    advice = f" Did you mean {os.path.join(folder, close[0])}?" if close else ""
+    raise ValueError(
+        f"There is no file {path}.{advice} Expected a file of annotated data, or a dataset of the Hub by its whole "
+        "name, e.g., stanfordnlp/imdb."
+    )
 
 
 def detect_format(path: str) -> str:
@@ -70,6 +93,7 @@ def detect_format(path: str) -> str:
         return "dataset"
     if os.path.isdir(path):
         return "documents"
+    check_exists(path)
     find_files(path)
     if (ending := file_type(path)) in ENDINGS:
         _check_content(path)
@@ -164,8 +188,8 @@ def _class_names(value: Any, names: list[str]) -> Any:
 def _load_split(name: str, part: str) -> Any:
     from datasets import load_dataset, load_from_disk
 
-    saved = os.path.isdir(name)
-    loaded = load_from_disk(name) if saved else load_dataset(name)
+    with _loading(name):
+        loaded = load_from_disk(name) if os.path.isdir(name) else load_dataset(name)
     if not isinstance(loaded, Mapping):
         return loaded
     split = next((split for split in SPLITS[part] if split in loaded), None)
@@ -174,11 +198,24 @@ def _load_split(name: str, part: str) -> Any:
     return loaded[split]
 
 
+@contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Says of a dataset of the Hub that cannot be loaded that there is no such file either."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if os.path.isdir(name):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ValueError(f"There is no file {name}, and no dataset of this name could be loaded: {reason}.") from error
+
+
 def dataset_splits(name: str) -> list[str]:
     """Which of train, dev and test a dataset has."""
     from datasets import get_dataset_split_names, load_from_disk
 
-    loaded = load_from_disk(name) if os.path.isdir(name) else dict.fromkeys(get_dataset_split_names(name))
+    with _loading(name):
+        loaded = load_from_disk(name) if os.path.isdir(name) else dict.fromkeys(get_dataset_split_names(name))
     return [part for part, splits in SPLITS.items() if isinstance(loaded, Mapping) and {*splits} & {*loaded}]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from elmo_hf.kernels.sentence_cache import SentenceCache
     from elmo_hf.tasks.finetuning.trainer import FinetuneTrainer
 
 
@@ -31,10 +32,13 @@ def finetune(
     limit: int | float | None = None,
     max_length: int = 300,
     part_sentences: int = 30,
+    phrases: bool = False,
+    mix_dropout: float | None = None,
     column: str | None = None,
     text_column: str | None = None,
     pair_column: str | None = None,
     cache_megabytes: float = 2000,
+    sentence_cache: "SentenceCache | None" = None,
     device: str | None = None,
     say: Callable[[str], Any] = print,
 ) -> "FinetuneTrainer":
@@ -64,8 +68,11 @@ def finetune(
         limit: train on so many examples, or on this share of them if it is below 1.
         max_length: for questions, positions of a question and its passage; longer passages are cut for training.
         part_sentences: for coreference, sentences of a part of a document that are read at one time.
+        phrases: for trees of sentiment, train on every labelled phrase; scored are whole sentences.
+        mix_dropout: dropout probability of ELMo's vectors. Default: by their size.
         column, text_column, pair_column: columns of labels, texts, and second texts of pairs. Default: by their names.
         cache_megabytes: memory for sentences that a frozen biLM has read.
+        sentence_cache: a cache of this size that several runs on the same data share.
         device: as `"cuda"`. Default: a GPU if there is one.
         say: called with each line of the report.
 
@@ -83,6 +90,8 @@ def finetune(
 
     ```
     """
+    from elmo_hf.kernels.sentence_cache import SentenceCache
+
     from .run import FinetuneRun
     from .settings import FinetuneSettings
     from .task import ColumnChoice
@@ -105,11 +114,15 @@ def finetune(
         limit=limit,
         max_length=max_length,
         part_sentences=part_sentences,
+        phrases=phrases,
+        mix_dropout=mix_dropout,
     )
     chosen = find_task(task, ColumnChoice(column, text_column, pair_column))
     settings.check(chosen.heads)
     run = FinetuneRun(chosen, {"train": train, "dev": dev, "test": test}, settings, output, say)
-    return run(cache_megabytes, device)
+    if sentence_cache is None and cache_megabytes:
+        sentence_cache = SentenceCache(cache_megabytes)
+    return run(sentence_cache, device)
 
 
 __all__ = ["finetune"]

@@ -38,6 +38,7 @@ def load_model(
     """
     import elmo_hf
     from elmo_hf.hub.model_names import find_model
+    from elmo_hf.model.configuration_elmo import ElmoConfig
     from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
     name = find_model(settings.model)[0]
@@ -46,6 +47,9 @@ def load_model(
     head |= task.head_settings(defaults.head)
     if defaults.preset is not None and has_preset(defaults.head, defaults.preset):
         head["preset"] = defaults.preset
+    mix_dropout = settings.mix_dropout
+    if mix_dropout is None:
+        mix_dropout = default_mix_dropout(ElmoConfig.from_pretrained(name).hidden_size)
     vectors = None
     if settings.word_vectors is not None:
         from elmo_hf.text.word_vectors import read_word_vectors
@@ -62,6 +66,7 @@ def load_model(
         head=head,
         dtype=torch.float32,
         freeze_bilm=not settings.tune_bilm,
+        mix_dropout=mix_dropout,
         **task.config_settings(labels),
     )
     if vectors is not None:
@@ -69,28 +74,56 @@ def load_model(
     return model.to(choose_device(device)), tokenizer
 
 
+def default_mix_dropout(hidden_size: int) -> float:
+    """The dropout probability of ELMo's vectors: that of the paper for its model, less for smaller vectors.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.tasks.finetuning.model_setup import default_mix_dropout
+    >>> default_mix_dropout(1024), default_mix_dropout(256)
+    (0.5, 0.2)
+
+    ```
+    """
+    return 0.5 if hidden_size >= 1024 else 0.2
+
+
 @torch.no_grad()
-def cache_sentences(task: Task, model: Any, tokenizer: Any, data: Any, dev: Any, megabytes: float):
+def cache_sentences(task: Task, model: Any, tokenizer: Any, data: Any, dev: Any, cache: SentenceCache):
     """Caches what a frozen biLM computes for the sentences of train and dev, once, for all epochs.
 
-    They are read in batches of a fixed order: the last bits of a vector depend on its batch, and a resumed run must
-    find the same ones.
+    They are read in batches of a fixed order, until the cache is full: the last bits of a vector depend on its batch,
+    and a resumed run must find the same ones. A cache that is not empty is that of an earlier run on the same data.
     """
-    if not megabytes:
+    if not model.head_settings.elmo_at:
         return
-    cache = SentenceCache(megabytes)
     model.cache_sentences(cache)
+    if len(cache):
+        return
+    model.eval()
+    task.predict(model, tokenizer, dev)  # dev is read more often than any sentence of train
     model.train()  # a head decodes in evaluation mode
     lengths = data["length"] if "length" in getattr(data, "column_names", ()) else [1] * len(data)
     order = sorted(range(len(data)), key=lambda number: -lengths[number])
     size = 1 if task.one_example_batches else CACHE_BATCH_SIZE
     # disable=None: no bar if the output is not a terminal
     for begin in tqdm(range(0, len(order), size), desc="sentences", disable=None, leave=False):
+        if cache.is_full:
+            break
         batch = task.collate([data[number] for number in order[begin : begin + size]], tokenizer, model)
-        model(**{name: x.to(model.device) for name, x in batch.items()})
-    model.eval()
-    task.predict(model, tokenizer, dev)
-    cache.freeze()
+        _run_bilm(model, {name: x.to(model.device) for name, x in batch.items()})
+    if cache.is_full:
+        cache.freeze()
+
+
+def _run_bilm(model: Any, batch: dict[str, torch.Tensor]):
+    """Runs a model on a batch, without its head where the model allows it."""
+    if hasattr(model, "head_inputs"):
+        names = ("input_ids", "attention_mask", "inputs_embeds", "token_type_ids", "word_vector_ids")
+        model.head_inputs(*map(batch.get, names), output_hidden_states=False)
+    else:
+        model(**batch)
 
 
 def add_adapters(model: Any):
@@ -113,4 +146,4 @@ def optimizer_of(model: Any, lr: float, bilm_lr: float | None) -> torch.optim.Op
     return torch.optim.AdamW(model.parameter_groups(lr, bilm_lr))
 
 
-__all__ = ["add_adapters", "cache_sentences", "load_model", "optimizer_of"]
+__all__ = ["add_adapters", "cache_sentences", "default_mix_dropout", "load_model", "optimizer_of"]

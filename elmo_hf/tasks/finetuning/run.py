@@ -11,7 +11,8 @@ from typing import Any
 
 from elmo_hf.atomic_files import atomic_folder, write_text_atomically
 from elmo_hf.device import choose_device
-from elmo_hf.tasks.load_model import quiet
+from elmo_hf.kernels.sentence_cache import SentenceCache
+from elmo_hf.tasks.load_model import RESULT, quiet
 
 from .data_report import check_labels, describe_examples, warnings_about
 from .examples import digest_of_examples, name_of, read_parts
@@ -19,7 +20,6 @@ from .result_card import add_scores
 from .settings import FinetuneSettings, has_preset
 from .task import Task, TrainingDefaults
 
-RESULT = "finetune.json"
 # Steps between two evaluations, at most; an epoch has fewer in small data.
 EVALUATION_STEPS = 500
 PATIENCE_STEPS = 300
@@ -47,18 +47,26 @@ class FinetuneRun:
         self.task, self.sources, self.settings, self.say = task, sources, settings, say
         self.output = None if output is None else Path(output)
 
-    def __call__(self, cache_megabytes: float, device: str | None) -> Any:
+    def __call__(self, cache: SentenceCache | None, device: str | None) -> Any:
         """Runs, or resumes, or loads what is finished; returns the Trainer."""
         self._check_output()
-        raw = read_parts(self.task, self.sources, self.settings.seed, self.settings.limit, self.say)
+        self.task.configure(self.settings)
+        if self.settings.phrases and self.sources["dev"] is None:
+            raise ValueError("`phrases` needs dev data: phrases of held-out sentences would be trained on (--dev).")
+        raw = read_parts(self.task, self.sources, self.settings.limit, self.say)
         check_labels(self.task, raw["train"], name_of(self.sources["train"]))
         labels = self.task.label_names(raw["train"]) if self.task.has_labels else None
         self.task.use_labels(labels or [])
-        facts = {**self.settings.to_dict(), "task": self.task.name, "data": digest_of_examples(raw)}
+        facts = {
+            **self.settings.to_dict(),
+            "task": self.task.name,
+            "columns": self.task.columns.to_dict(),
+            "data": digest_of_examples(raw),
+        }
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary) if self.output is None else self._begin(facts)
             try:
-                trainer = self._train(raw, labels, folder, cache_megabytes, device)
+                trainer = self._train(raw, labels, folder, cache, device)
                 self._score_and_save(trainer, facts)
             finally:
                 # A mistake that is found here must not leave a run that the corrected command cannot resume.
@@ -105,7 +113,12 @@ class FinetuneRun:
     # -- training
 
     def _train(
-        self, raw: dict[str, Any], labels: list[str] | None, folder: Path, cache_megabytes: float, device: str | None
+        self,
+        raw: dict[str, Any],
+        labels: list[str] | None,
+        folder: Path,
+        cache: SentenceCache | None,
+        device: str | None,
     ) -> Any:
         from transformers import set_seed
 
@@ -114,7 +127,6 @@ class FinetuneRun:
 
         quiet()
         settings, task = self.settings, self.task
-        task.configure(settings)
         defaults = self._defaults(len(raw["train"]))
         self.parts: dict[str, Any] = {}
         set_seed(settings.seed)
@@ -127,8 +139,8 @@ class FinetuneRun:
         self.tuner = add_adapters(model) if settings.lora else None
         self._say_choice(model, defaults)
         data = task.training_set(self.parts["train"], tokenizer, model)
-        if not (settings.lora or settings.tune_bilm):
-            cache_sentences(task, model, tokenizer, data, self.parts["dev"], cache_megabytes)
+        if cache is not None and not (settings.lora or settings.tune_bilm):
+            cache_sentences(task, model, tokenizer, data, self.parts["dev"], cache)
         set_seed(settings.seed)
         optimizer = optimizer_of(model, defaults.lr, settings.bilm_lr or defaults.lr / 10)
         trainer = FinetuneTrainer(

@@ -33,6 +33,8 @@ class FinetuneSettings:
     limit: int | float | None = None
     max_length: int = 300
     part_sentences: int = 30
+    phrases: bool = False
+    mix_dropout: float | None = None
 
     def __post_init__(self):
         # The command line gives the folder of a bundled model; its name is what reports and cards show.
@@ -50,6 +52,8 @@ class FinetuneSettings:
         for name in ("batch_size", "patience", "max_length", "part_sentences"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, value, "a whole number of at least 1")
+        dropout = self.mix_dropout
+        check(dropout is None or 0 <= dropout < 1, "mix_dropout", dropout, "a probability from 0 to below 1")
         check(self.limit is None or self.limit > 0, "limit", self.limit, "a number of examples, or a share below 1")
         check(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to below 2**32")
         if self.lora and self.tune_bilm:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,6 +25,13 @@ class ColumnChoice:
     label: str | None = None
     text: str | None = None
     pair: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(self.to_dict().values())
+
+    def to_dict(self) -> dict[str, str | None]:
+        """As JSON holds it."""
+        return asdict(self)
 
 
 class TrainingDefaults(NamedTuple):
