@@ -1,15 +1,17 @@
-"""Text that commands read: the option --tokenized, a note on tokenised text, an error if there is no text."""
+"""Text that commands read: the option --tokenized, notes on text that is split wrongly, an error if there is none."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 
-from elmo_hf.text.splitting import SPLITTING_NAMES
+from elmo_hf.text.splitting import SPLITTING_NAMES, needs_segmentation
 from elmo_hf.text.tokenization_check import SENTENCES_CHECKED, looks_tokenized
 
 # These do not split at punctuation.
 UNAFFECTED_SPLITTINGS = ("whitespace", "residues")
+# These do not split words of scripts without spaces.
+SPACED_SPLITTINGS = ("moses-en", "whitespace")
 
 Splitting = Annotated[
     str | None,
@@ -40,7 +42,7 @@ class TextInput:
     Args:
         sentences: strings or lists of words.
         source: what the error calls them.
-        splitting: returns how the model splits strings; called if they look tokenised.
+        splitting: returns how the model splits strings; called if they look tokenised or unsegmented.
 
     Example:
 
@@ -89,16 +91,27 @@ class TextInput:
         return ValueError(f"{name} contains no sentence. Expected text, a sentence a line.")
 
     def _note(self, sample: list[Any]):
-        if self._is_noted or not looks_tokenized(sample):
+        if self._is_noted:
             return
-        self._is_noted = True
-        splitting = self.splitting()
-        if splitting not in UNAFFECTED_SPLITTINGS:
-            typer.echo(
-                f"Note: the text looks tokenised (punctuation between spaces), but {splitting} splits it again, as "
-                "`don 't` into `don ' t`. If words are separated by spaces already, add --tokenized.",
-                err=True,
-            )
+        if looks_tokenized(sample):
+            self._is_noted = True
+            splitting = self.splitting()
+            if splitting not in UNAFFECTED_SPLITTINGS:
+                typer.echo(
+                    f"Note: the text looks tokenised (punctuation between spaces), but {splitting} splits it again, "
+                    "as `don 't` into `don ' t`. If words are separated by spaces already, add --tokenized.",
+                    err=True,
+                )
+        elif needs_segmentation(sample):
+            self._is_noted = True
+            splitting = self.splitting()
+            if splitting in SPACED_SPLITTINGS:
+                typer.echo(
+                    f"Note: the text has no spaces between words, but {splitting} is for text with spaces: a whole "
+                    "clause becomes one word. Expected text with a space between words, and --tokenized; or a model "
+                    "with the splitting characters.",
+                    err=True,
+                )
 
 
 def check_sentences(sentences: list[str], splitting: str):

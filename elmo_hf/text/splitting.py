@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from elmo_hf.text.inputs import Sentence
 from elmo_hf.text.tokenization_check import count_marks, looks_tokenized
 
 # Those of `SPLITTINGS` in elmo_hf/model/splitting_elmo.py, for the help of the command line, which does not load
@@ -16,6 +17,8 @@ SCRIPTS_WITHOUT_SPACES = frozenset(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO"
 # Frequent words of English that are rare in other languages; they are about every tenth word.
 ENGLISH_WORDS = frozenset(("the", "of", "and", "to"))
 MIN_ENGLISH_WORDS = 0.05
+# Words of scripts without spaces have one to four letters on average; longer ones are not segmented.
+MIN_UNSEGMENTED = 5
 # Less than this share of words with attached punctuation is noise.
 MIN_ATTACHED = 0.005
 # A line of letters without spaces that is longer than any word is a protein if all letters are capitals.
@@ -56,11 +59,10 @@ def propose_splitting(lines: Iterable[str]) -> SplittingProposal:
         return SplittingProposal("whitespace", True, "punctuation marks stand between spaces")
     words = [word for line in lines for word in line.split()]
     scripts = _scripts(lines)
-    letters = scripts.total()
-    without_spaces = sum(scripts[script] for script in SCRIPTS_WITHOUT_SPACES)
-    if without_spaces > letters / 2:
-        share = without_spaces / letters
-        return SplittingProposal("characters", False, f"{share:.0%} of the letters are of scripts without spaces")
+    without_spaces = _share_without_spaces(scripts)
+    if without_spaces > 0.5:
+        reason = f"{without_spaces:.0%} of the letters are of scripts without spaces"
+        return SplittingProposal("characters", False, reason)
     if words and sum(_is_protein(word) for word in words) > len(words) / 2:
         return SplittingProposal("residues", False, "most lines are sequences of capital letters")
     attached = sum(count_marks(line)[1] for line in lines) / max(len(words), 1)
@@ -72,6 +74,28 @@ def propose_splitting(lines: Iterable[str]) -> SplittingProposal:
     if name == "Latin" and english >= MIN_ENGLISH_WORDS:
         return SplittingProposal("moses-en", False, f"English; {reason.partition('; ')[2]}")
     return SplittingProposal("unicode-words", False, reason)
+
+
+def needs_segmentation(lines: Iterable[Sentence]) -> bool:
+    """Whether text is of a script without spaces, and has none between its words. Lists of words are skipped.
+
+    Example:
+
+    ```python
+    >>> from elmo_hf.text.splitting import needs_segmentation
+    >>> needs_segmentation(["我爱北京。"]), needs_segmentation(["我 爱 北京 。"]), needs_segmentation(["I love 北京."])
+    (True, False, False)
+
+    ```
+    """
+    texts = [line for line in lines if isinstance(line, str)]
+    lengths = [len(word) for text in texts for word in text.split()]
+    is_long = sum(lengths) >= MIN_UNSEGMENTED * len(lengths)
+    return is_long and _share_without_spaces(_scripts(texts)) > 0.5
+
+
+def _share_without_spaces(scripts: Counter[str]) -> float:
+    return sum(scripts[script] for script in SCRIPTS_WITHOUT_SPACES) / max(scripts.total(), 1)
 
 
 def _scripts(lines: Iterable[str]) -> Counter[str]:
@@ -90,4 +114,4 @@ def _is_protein(word: str) -> bool:
     return len(word) >= MIN_RESIDUES and word.isascii() and word.isalpha() and word.isupper()
 
 
-__all__ = ["SPLITTING_NAMES", "SplittingProposal", "propose_splitting"]
+__all__ = ["SPLITTING_NAMES", "SplittingProposal", "needs_segmentation", "propose_splitting"]

@@ -10,6 +10,7 @@ from golden_files import TESTS
 
 from elmo_hf import ElmoConfig, ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.analysis import NeighbourIndex, word_surprisal
+from elmo_hf.cli.text_input import check_sentences
 
 SENTENCES = ["I don 't know , he said .", "It 's late ."]
 RAW = ["I don't know, he said.", "It's late."]
@@ -69,6 +70,33 @@ def test_neighbours_of_tokenised_sentences(command, folder, tmp_path):
     assert len(NeighbourIndex(tmp_path / "index")) == 12
     arguments = ("analyse", "neighbours", "english", tmp_path / "index", SENTENCES[1], "--word", "late")
     assert NOTE.search(command(*arguments)[2]) and "Note" not in command(*arguments, "--tokenized")[2]
+
+
+CHINESE = ["我爱北京天安门，天安门上太阳升。", "今天天气很好。"]
+SEGMENTED = ["我 爱 北京 天安门 ， 天安门 上 太阳 升 。", "今天 天气 很 好 。"]
+UNSEGMENTED_NOTE = "Note: the text has no spaces between words, but moses-en is for text with spaces"
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "annotate"])
+def test_text_without_spaces_is_noted(command, tmp_path, name):
+    """Chinese, for a splitting that splits at spaces."""
+    arguments = COMMANDS.get(name, ("annotate", "english-ner", "FILE"))
+    for number, (lines, options, notes) in enumerate(
+        [(CHINESE, (), 1), (SEGMENTED, ("--tokenized",), 0), ([RAW[0] + " (北京)"], (), 0)]
+    ):
+        path = tmp_path / f"{number}.txt"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        code, _, err = command(*filled(arguments, FILE=path, OUT=tmp_path / f"out-{number}"), *options)
+        assert code == 0 and err.count(UNSEGMENTED_NOTE) == err.count("Note: the text") == notes, (lines, err)
+
+
+def test_text_without_spaces_is_not_noted_where_it_is_split(capsys):
+    """Every character is a word, or words are segmented."""
+    for splitting, lines in [("characters", CHINESE), ("unicode-words", CHINESE), ("whitespace", SEGMENTED)]:
+        check_sentences(lines, splitting)
+        assert capsys.readouterr().err == ""
+    check_sentences(["ฉันรักกรุงเทพมหานคร"], "whitespace")
+    assert "but whitespace is for text with spaces" in capsys.readouterr().err
 
 
 def test_tokenised_text_scores_as_it_is(command, folder):
