@@ -162,7 +162,7 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None):
     files = {} if names is None else _read_manifest(folder)
     if names is None:
         names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
-    files |= {name: [(folder / name).stat().st_size, _checksum(folder / name)] for name in names}
+    files |= {name: [(folder / name).stat().st_size, file_checksum(folder / name)] for name in names}
     write_text_atomically(folder / MANIFEST, json.dumps({"files": files}, indent=1))
 
 
@@ -191,7 +191,7 @@ def manifest_problem(folder: Path) -> str | None:
                 return f"{name} is missing"
             if path.stat().st_size != size:
                 return f"{name} has {path.stat().st_size:,} bytes instead of {size:,}"
-            if _checksum(path) != checksum:
+            if file_checksum(path) != checksum:
                 return f"the checksum of {name} is wrong"
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
@@ -204,6 +204,20 @@ def _read_manifest(folder: Path) -> dict[str, list]:
     return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
 
 
-def _checksum(path: Path) -> str:
+def file_checksum(path: Path) -> str:
+    """The BLAKE2b checksum of a file, 128 bits in hexadecimal digits.
+
+    Example:
+
+    ```python
+    >>> import pathlib, tempfile
+    >>> from elmo_hf.atomic_files import file_checksum
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "text")
+    >>> _ = path.write_bytes(b"abc")
+    >>> file_checksum(path)
+    'cf4ab791c62b8d2b2109c90275287816'
+
+    ```
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

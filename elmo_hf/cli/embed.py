@@ -112,7 +112,11 @@ def embed(
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Read the whole store, and write damaged parts again.", rich_help_panel=WORK),
+        typer.Option(
+            "--verify",
+            help="Compare the whole store with its checksums, and write damaged parts again.",
+            rich_help_panel=WORK,
+        ),
     ] = False,
     revision: Annotated[str | None, typer.Option(help="Of the model's repository.", rich_help_panel=INPUT)] = None,
     device: Device = None,

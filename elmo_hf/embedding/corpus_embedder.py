@@ -79,8 +79,8 @@ def embed_corpus(
         ray: write the shards as tasks on Ray; `True` for this machine, or a cluster's address.
         device: as `"cuda"`; not given, a GPU if there is one.
         progress: called with the summary before the first shard and after each.
-        verify: read the shards that are there completely, and write damaged ones again. By default only their headers
-            and sizes are checked.
+        verify: compare the files that are there with their checksums, and write damaged ones again. By default only
+            headers and sizes are checked.
         arguments: what any `from_pretrained` takes, as `revision`.
 
     Example:
@@ -100,13 +100,12 @@ def embed_corpus(
     output = Path(output)
     format = _choose_format(format, output)
     layout = None if format in FORMATS else format
-    if verify and layout is not None:
-        raise ValueError(f"Invalid `verify`: True with `format` {format!r}. Files in HDF5 layouts have no checksums.")
     _check(format, dtype, stateful, batch_tokens, batch_size, part_sentences, part_characters, processes, shard, ray)
-    embedder = model if isinstance(model, ElmoEmbedder) else None
-    if embedder is None:
+    if not isinstance(model, ElmoEmbedder):
         embedder = load_embedder(os.fspath(model), splitting, "cpu" if ray else device, arguments)
-    elif ray or processes != 1 or splitting is not None:
+    else:
+        embedder = model
+    if embedder is model and (ray or processes != 1 or splitting is not None):
         raise ValueError("With an ElmoEmbedder, parts are made in this process: give the model's name for more.")
     config = embedder.model.config
     spec = OutputSpec.from_arguments(config, layers, pooling, boundaries, dtype)
@@ -118,7 +117,7 @@ def embed_corpus(
         "layout": layout,
         "model": None if isinstance(model, ElmoEmbedder) else os.fspath(model),
         "revision": getattr(config, "_commit_hash", None),
-        "weights": fingerprint(embedder),
+        "weights": fingerprint(embedder.model, embedder.tokenizer),
         "splitting": embedder.tokenizer.splitting,
         "layers": spec.layers if isinstance(spec.layers, str) else list(spec.layers),
         "several": spec.several,
@@ -140,15 +139,20 @@ def embed_corpus(
     def cut() -> Iterator[Chunk]:
         return chunks(sentences, part_sentences, part_characters, together, SMALLER_CHUNKS)
 
+    damaged = 0
     if layout is not None and output.exists():
         from .hdf5_layouts import check_file
 
-        return check_file(output, settings, cut())
+        checked = check_file(output, settings, cut(), verify)
+        if checked.finished:
+            return checked
+        damaged = checked.damaged
+        output.unlink()
     settings = begin_store(folder, settings)
     # Whoever else makes shards may stand in another folder.
     name = os.path.abspath(settings["model"]) if os.path.exists(settings["model"] or "") else settings["model"]
     writer_spec = WriterSpec(str(name), device, arguments, os.path.abspath(folder), settings)
-    run = ShardedRun(Path(folder), settings, FORMATS[settings["format"]], shard, verify)
+    run = ShardedRun(Path(folder), settings, FORMATS[settings["format"]], shard, verify, RunSummary(damaged=damaged))
     if processes is None:
         processes = 1 if stateful or embedder.model.device.type != "cpu" else min(num_processors(), MAX_PROCESSES)
     writer = ShardWriter(embedder, writer_spec)

@@ -6,10 +6,13 @@ root has one more attribute, the settings of the store; programs that walk over 
 
 import hashlib
 import json
+import mmap
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,11 +24,14 @@ from elmo_hf.atomic_files import write_atomically
 
 from .run_summary import RunSummary
 from .sentence_chunks import Chunk
+from .shard_records import RECORDS
 from .shards import BrokenShard
 from .store import EmbeddingStore, ShardStore, check_settings
 
 SETTINGS = "elmo_hf_store"
 NUMBERS = "sentence_to_index"
+NO_CHECKSUM = "0" * 32
+CHECKSUM = rb'"checksum": "([0-9a-f]{32})"'
 
 
 def write_file(folder: Path, output: Path):
@@ -54,8 +60,35 @@ def _write(path: Path, store: ShardStore):
             listed = file.create_dataset(NUMBERS, (1,), dtype=h5py.string_dtype())
             listed[0] = json.dumps(numbers)
         # An attribute has room for 64 kB: the sizes of the shards that were do not matter any more.
-        settings = {**store.settings, "parts": None, "input": digest_of(digests)}
+        settings = {name: value for name, value in store.settings.items() if name != RECORDS}
+        settings |= {"parts": None, "input": digest_of(digests), "checksum": NO_CHECKSUM}
         file.attrs[SETTINGS] = json.dumps(settings)
+    _fill_in_checksum(path)
+
+
+def _fill_in_checksum(path: Path):
+    """Writes the checksum of the file into its settings, over the zeros that stand there."""
+    start, checksum = _find_checksum(path)
+    with open(path, "rb+") as file:
+        file.seek(start)
+        file.write(checksum.encode())
+
+
+def _find_checksum(path: Path) -> tuple[int, str]:
+    """Where the checksum stands in the file, and what it should be: that of the file with zeros in its place."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        place = re.search(CHECKSUM, content)
+        if place is None:
+            raise BrokenShard(
+                f"{path} has no checksum: it is damaged, or an earlier version wrote it. To get a file that can be "
+                "verified, remove this one and repeat the command."
+            )
+        digest = hashlib.blake2b(digest_size=len(NO_CHECKSUM) // 2)
+        with memoryview(content) as view:
+            digest.update(view[: place.start(1)])
+            digest.update(NO_CHECKSUM.encode())
+            digest.update(view[place.end(1) :])
+        return place.start(1), digest.hexdigest()
 
 
 def _adder(file: h5py.File) -> Callable[[str, np.ndarray], None]:
@@ -82,8 +115,32 @@ def digest_of(digests: Iterable[str]) -> str:
     return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
 
 
-def check_file(output: Path, settings: dict[str, Any], chunks: Iterable[Chunk]) -> RunSummary:
-    """A file that is there was finished, if it was made by the same command; anything else is refused."""
+def check_file(output: Path, settings: dict[str, Any], chunks: Iterable[Chunk], verify: bool = False) -> RunSummary:
+    """A file that is there was finished, if it was made by the same command; anything else is refused.
+
+    With `verify` a damaged file of the same command is not finished: it has to be written again.
+    """
+    if not verify or _is_intact(output):
+        return _check_same_command(output, settings, chunks)
+    try:
+        summary = _check_same_command(output, settings, chunks)
+    except Exception:  # a flipped bit can lead to any error
+        raise BrokenShard(
+            f"{output} is damaged: its checksum is wrong, and it cannot be told whether this command wrote it. Remove "
+            "the file and repeat the command, or choose another output."
+        ) from None
+    return replace(summary, existing=0, damaged=summary.parts, finished=False)
+
+
+def _is_intact(path: Path) -> bool:
+    start, checksum = _find_checksum(path)
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read(len(checksum)) == checksum.encode()
+
+
+def _check_same_command(output: Path, settings: dict[str, Any], chunks: Iterable[Chunk]) -> RunSummary:
+    """The summary of a run that finds its file; anything else than the file of the same command is refused."""
     existing = Hdf5Store(output).settings
     if "input" not in existing:
         raise ValueError(f"{output} is there already, and was not written by this program. Choose another output.")
@@ -114,7 +171,10 @@ class Hdf5Store(EmbeddingStore):
         except OSError as error:
             raise BrokenShard(f"{path} is damaged, or no HDF5 file: {error}.") from None
         if SETTINGS in self._file.attrs:
-            self.settings = json.loads(self._file.attrs[SETTINGS])
+            try:
+                self.settings = json.loads(self._file.attrs[SETTINGS])
+            except (OSError, TypeError, ValueError) as error:
+                raise BrokenShard(f"{path} is damaged: its settings cannot be read ({error}).") from None
             return
         names = set(self._file) - {NUMBERS}
         if names != {str(number) for number in range(len(names))}:

@@ -1,6 +1,8 @@
 """What a sharded run expects of writers of shards."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -17,6 +19,24 @@ class WrittenShard:
     words: int
 
 
+class WithNotes(Protocol):
+    """An open shard."""
+
+    notes: dict[str, Any]
+
+
+class ReadableFormat(Protocol):
+    """A format of shards."""
+
+    @property
+    def ending(self) -> str:
+        """The end of the names of the files."""
+
+    @property
+    def read(self) -> Callable[[Path], WithNotes]:
+        """Opens a shard."""
+
+
 class Writer(Protocol):
     """Writes the shard of a chunk. Its bytes depend on the chunk and the settings only."""
 
@@ -30,17 +50,19 @@ class Writer(Protocol):
 
 
 class WriterLoader(Protocol):
-    """What another process needs to write shards; it is pickled.
+    """What another process needs to write shards; it is pickled."""
 
-    Args:
-        model: the name of the model or of the models.
-        folder: where the shards are written.
-        settings: of the store; `threads` is the number of threads of each process, and `weights` tells models apart.
-    """
+    @property
+    def model(self) -> Any:
+        """The name of the model or of the models."""
 
-    model: Any
-    folder: str
-    settings: dict[str, Any]
+    @property
+    def folder(self) -> str:
+        """Where the shards are written."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the store; `threads` is the number of threads of each process, and `weights` tells models apart."""
 
     def load(self) -> Writer:
         """Loads the writer in another process."""

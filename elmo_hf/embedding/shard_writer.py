@@ -23,6 +23,7 @@ from .output_spec import OutputSpec
 from .safetensors_shards import save_tensors
 from .sentence_chunks import Chunk
 from .shard_protocol import WrittenShard
+from .shard_records import write_recorded
 from .shards import Shard, shard_name
 from .store import FORMATS, store_name
 
@@ -89,7 +90,7 @@ class ShardWriter:
         }
         shard = Shard(notes, stored_words, texts, vectors)
         path = self._path(chunk)
-        write_atomically(path, lambda temporary: self.format.write(temporary, shard))
+        write_recorded(path, notes["digest"], lambda temporary: self.format.write(temporary, shard))
         if settings["stateful"] and chunk.number:
             self._state_file(chunk.number - 1).unlink(missing_ok=True)
         return WrittenShard(chunk.number, len(words), count)
@@ -172,7 +173,7 @@ def content_checksum(words: list[list[str]], texts: list[str] | None, vectors: I
     """A checksum of all that a shard holds; `vectors` are the arrays (layers, rows, size) of its sentences."""
     checksum = zlib.crc32(json.dumps([words, texts]).encode())
     for array in vectors:
-        checksum = zlib.crc32(np.ascontiguousarray(array), checksum)
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
     return checksum
 
 
@@ -192,9 +193,8 @@ class use_threads:
             torch.set_num_threads(self.before)
 
 
-def fingerprint(embedder: ElmoEmbedder) -> str:
+def fingerprint(model: Any, tokenizer: Any) -> str:
     """A digest of everything that vectors depend on: weights, configuration and tokenizer."""
-    model, tokenizer = embedder.model, embedder.tokenizer
     settings = vector_settings(model.config)
     del settings["dictionary"]  # the tokenizer's says more
     vocabulary = tokenizer.word_vocabulary if model.config.word_input else None
@@ -213,7 +213,7 @@ def fingerprint(embedder: ElmoEmbedder) -> str:
 
 
 def _digest(tensor: torch.Tensor) -> bytes:
-    return hashlib.blake2b(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()).digest()
+    return hashlib.blake2b(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data).digest()
 
 
 def num_processors() -> int:

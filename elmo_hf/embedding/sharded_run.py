@@ -11,9 +11,10 @@ from elmo_hf.text.inputs import Sentence
 
 from .run_summary import RunSummary
 from .sentence_chunks import Chunk
-from .shard_protocol import Writer, WriterLoader, WrittenShard
-from .shards import BrokenShard, ShardFormat, shard_name
-from .store import check_notes, finished_shards, write_settings
+from .shard_protocol import ReadableFormat, Writer, WriterLoader, WrittenShard
+from .shard_records import RECORDS, ShardRecord, read_records, remove_records
+from .shards import BrokenShard, shard_name
+from .store import check_notes, finished_shards, read_settings, write_settings
 
 
 @dataclass
@@ -25,14 +26,14 @@ class ShardedRun:
         settings: of the store, as `begin_store` returns them.
         format: of the shards.
         shard: (k, n): write only every n-th shard, from the k-th on; None for all.
-        verify: read the shards that are there completely, and write damaged ones again. By default only their headers
-            and sizes are checked.
+        verify: compare the shards that are there with their checksums, and write damaged ones again. By default only
+            headers and sizes are checked.
         summary: what the run has done so far.
     """
 
     folder: Path
     settings: dict[str, Any]
-    format: ShardFormat
+    format: ReadableFormat
     shard: tuple[int, int] | None = None
     verify: bool = False
     summary: RunSummary = field(default_factory=RunSummary)
@@ -77,7 +78,7 @@ class ShardedRun:
 
     def _count_sentences(self, chunks: Iterator[Chunk]) -> int:
         """The number of sentences of the shards that this run has to write."""
-        finished = finished_shards(self.folder, self.format)
+        finished = finished_shards(self.folder, self.format.ending)
         return sum(
             len(chunk.sentences) for chunk in chunks if chunk.number not in finished and self._is_own(chunk.number)
         )
@@ -85,7 +86,8 @@ class ShardedRun:
     def _missing_chunks(self, chunks: Iterator[Chunk], writer: Writer) -> Iterator[Chunk]:
         """The chunks whose shards this run has to write; the shards that are there are checked."""
         folder, summary = self.folder, self.summary
-        finished = finished_shards(folder, self.format)
+        finished = finished_shards(folder, self.format.ending)
+        records = read_records(folder, self.settings, self.format.ending, max(finished, default=-1) + 1)
         for chunk in chunks:
             summary._sizes.append(len(chunk.sentences))
             summary.parts += 1
@@ -95,7 +97,8 @@ class ShardedRun:
                 yield chunk
                 continue
             path = folder / shard_name(chunk.number, self.format.ending)
-            if self.verify and not writer.is_intact(chunk):
+            record = records[chunk.number]
+            if self.verify and not _is_intact(path, chunk, record, writer):
                 summary.damaged += 1
                 yield chunk
                 continue
@@ -106,6 +109,8 @@ class ShardedRun:
                     f"{path} was made from other sentences than those that now stand at {chunk.first:,} to "
                     f"{chunk.first + len(chunk.sentences) - 1:,}. Choose another output, or go on with the same input."
                 )
+            if record is not None:
+                record.check_size(path)
             remove_leftovers(path)
             summary.existing += 1
         beyond = [number for number in finished if number >= summary.parts]
@@ -118,7 +123,7 @@ class ShardedRun:
     def _finish(self) -> bool:
         """Writes the totals into the settings if no shard is missing."""
         folder, summary = self.folder, self.summary
-        if len(finished_shards(folder, self.format)) != summary.parts:
+        if len(finished_shards(folder, self.format.ending)) != summary.parts:
             return False
         words = 0
         for number in range(summary.parts):
@@ -128,9 +133,22 @@ class ShardedRun:
             words += notes["words"]
             remove_leftovers(path)
         totals = {"sentences": sum(summary._sizes), "words": words, "parts": summary._sizes}
-        if {**self.settings, **totals} != self.settings:
-            write_settings(folder, {**self.settings, **totals})
+        # Another process may have finished the store since this one read its settings.
+        settings = read_settings(folder, [self.settings["format"]])
+        records = read_records(folder, settings, self.format.ending, summary.parts)
+        if any(records):
+            totals[RECORDS] = [None if record is None else list(record) for record in records]
+        if {**settings, **totals} != settings:
+            write_settings(folder, {**settings, **totals})
+        remove_records(folder)
         return True
+
+
+def _is_intact(path: Path, chunk: Chunk, record: ShardRecord | None, writer: Writer) -> bool:
+    """Whether a shard is as it was written. A shard of other sentences is intact: it must not be overwritten."""
+    if record is None:
+        return writer.is_intact(chunk)
+    return record.digest != chunk.digest() or record.matches(path)
 
 
 def _write_shards(

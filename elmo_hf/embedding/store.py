@@ -16,6 +16,7 @@ from elmo_hf.atomic_files import write_text_atomically
 from .output_spec import OutputSpec
 from .parquet_shards import PARQUET
 from .safetensors_shards import SAFETENSORS
+from .shard_records import RECORDS, ShardRecord, check_records
 from .shards import BrokenShard, ShardFormat, ShardReader, shard_name, starts_of
 
 # Readers of Parquet folders (pandas, pyarrow, datasets) skip names that begin with an underscore.
@@ -25,7 +26,7 @@ FORMATS = {format.name: format for format in (SAFETENSORS, PARQUET)}
 # What the settings say once all shards are there.
 TOTALS = ("sentences", "words", "parts")
 # Names by which a model was called may differ between machines; its weights may not.
-NOT_COMPARED = ("model", "revision", *TOTALS)
+NOT_COMPARED = ("model", "revision", RECORDS, *TOTALS)
 OPEN_PARTS = 16
 
 
@@ -108,9 +109,9 @@ class ShardStore(EmbeddingStore):
     def __init__(self, folder: Path):
         self.folder, self.settings = folder, read_settings(folder)
         if self.settings["sentences"] is None:
+            count = len(finished_shards(folder, self.format.ending))
             raise ValueError(
-                f"{folder} is not finished: {len(finished_shards(folder, self.format))} parts are there. The command "
-                "that began it goes on with it."
+                f"{folder} is not finished: {count} parts are there. The command that began it goes on with it."
             )
         self._starts = starts_of(self.settings["parts"]).tolist()
         self._open: OrderedDict[int, ShardReader] = OrderedDict()
@@ -152,6 +153,9 @@ class ShardStore(EmbeddingStore):
                 raise BrokenShard(f"{path} is missing; the command that made the store makes it again.")
             reader = self.format.read(path)
             check_notes(reader.notes, path, part, self.settings)
+            records = self.settings.get(RECORDS)
+            if records and records[part] is not None:
+                ShardRecord(*records[part]).check_size(path)
             self._open[part] = reader
             if len(self._open) > OPEN_PARTS:
                 self._open.popitem(last=False)
@@ -189,6 +193,9 @@ def check_totals(path: Path, settings: dict[str, Any]):
     is_list = isinstance(parts, list) and all(type(size) is int and size >= 0 for size in parts)
     if not (sentences is None and parts is None) and not (is_list and sum(parts) == sentences):
         raise ValueError(f"{path} is damaged: `parts` and `sentences` do not fit each other.")
+    # Earlier versions wrote no records.
+    if settings.get(RECORDS) is not None and not check_records(settings[RECORDS], parts or []):
+        raise ValueError(f"{path} is damaged: `{RECORDS}` is not a list of size, checksum and digest of each shard.")
 
 
 def write_settings(folder: Path, settings: dict[str, Any]):
@@ -240,7 +247,6 @@ def check_notes(notes: dict[str, Any], path: Path, part: int, settings: dict[str
         )
 
 
-def finished_shards(folder: Path, format: ShardFormat) -> set[int]:
-    """The numbers of the shards that are there."""
-    names = folder.glob(f"part-*{format.ending}")
-    return {int(path.name[len("part-") : -len(format.ending)]) for path in names}
+def finished_shards(folder: Path, ending: str) -> set[int]:
+    """The numbers of the shards that are there; `ending` is that of their files' names."""
+    return {int(path.name[len("part-") : -len(ending)]) for path in folder.glob(f"part-*{ending}")}

@@ -285,11 +285,13 @@ def test_the_same_part_made_by_two_commands(tmp_path):
         atomic_files.write_atomically(part, lambda path: path.unlink())
 
 
-def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypatch):
+@pytest.mark.parametrize("file", ["record", "part"])
+def test_a_full_disk_leaves_whole_parts(file, embedder, sentences, tmp_path, monkeypatch):
+    """At the fourth part: the settings are written first, then of each part its record and itself."""
     fsync, count = os.fsync, iter(range(100))
 
     def full(handle):
-        if next(count) == 4:
+        if next(count) == (7 if file == "record" else 8):
             raise OSError(errno.ENOSPC, "No space left on device")
         fsync(handle)
 
@@ -298,6 +300,7 @@ def test_a_full_disk_leaves_whole_parts(embedder, sentences, tmp_path, monkeypat
         embed_corpus(embedder, sentences, tmp_path / "store", **SMALL)
     assert "with more room the same command goes on" in str(explain_full_disk(error.value, tmp_path / "store"))
     assert sorted(contents(tmp_path / "store")) == [
+        *(f".part-00000{number}.safetensors.checksum" for number in range(3 if file == "record" else 4)),
         "_store.json",
         *(f"part-00000{number}.safetensors" for number in range(3)),
     ]

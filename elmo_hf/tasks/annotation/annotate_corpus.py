@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from elmo_hf.atomic_files import write_atomically
@@ -185,7 +184,7 @@ def _check(output: Path, format: str | None, processes: int | None, shard: tuple
 
 def _fingerprint(labeler: Any) -> str:
     """A digest of everything that labels depend on."""
-    weights = fingerprint(SimpleNamespace(model=labeler.model, tokenizer=labeler.tokenizer))
+    weights = fingerprint(labeler.model, labeler.tokenizer)
     return f"{weights} {store_name({'labels': labeler.model.config.id2label, 'head': labeler.model.config.head})}"
 
 
