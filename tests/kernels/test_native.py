@@ -67,7 +67,9 @@ def assert_equal_to_plain_functions(model, batch):
 def compiled(*flags):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "elmo_lstm.so"
-        subprocess.run([COMPILER, *build.FLAGS, "-fPIC", "-w", *flags, "-o", str(path), str(build.SOURCE)], check=True)
+        subprocess.run(
+            [COMPILER, *build.FLAGS, "-shared", "-fPIC", *flags, "-o", str(path), str(build.SOURCE)], check=True
+        )
         return path.read_bytes()
 
 

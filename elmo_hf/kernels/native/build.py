@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "elmo_lstm.c"
-FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-shared"]
+FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-w"]
 # Options of gcc and clang for the same processors, in words that old versions of both know.
 AVX2 = ["-mavx2", "-mfma", "-mbmi", "-mbmi2"]
 INSTRUCTIONS = {
@@ -70,7 +70,7 @@ def for_this_machine() -> Path | None:
             library = Path(made) / path.name
             arm = platform.machine().lower() in ("arm64", "aarch64")
             native = ["-mcpu=native"] if arm else ["-march=native"]
-            _run([compiler, *FLAGS, "-fPIC", "-w", *native, "-o", str(library), str(SOURCE)])
+            _run([compiler, *FLAGS, "-shared", "-fPIC", *native, "-o", str(library), str(SOURCE)])
             checksum = library.with_suffix(".sha256")
             checksum.write_text(hashlib.sha256(library.read_bytes()).hexdigest(), encoding="ascii")
             library.replace(path)
@@ -100,7 +100,7 @@ def for_installation(folder: Path) -> list[str]:
         for name in names:
             path = Path(scratch) / file_name(name)
             instructions = INSTRUCTIONS[name.split("-", 1)[1]]
-            _run([compiler, *FLAGS, "-fPIC", "-w", *instructions, "-o", str(path), str(SOURCE)])
+            _run([compiler, *FLAGS, "-shared", "-fPIC", *instructions, "-o", str(path), str(SOURCE)])
             sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
         for name in sums:
             shutil.copy(Path(scratch) / name, folder / name)
@@ -113,9 +113,13 @@ def for_all_platforms(folder: Path = HERE):
     sums = {}
     with tempfile.TemporaryDirectory() as made:  # the compiler leaves more than libraries beside them
         for target, (triple, processor) in TARGETS.items():
-            path = Path(made) / file_name(target)
-            options = ["-target", triple, f"-mcpu={processor}", "-s", *([] if "windows" in target else ["-fPIC"])]
-            _run([sys.executable, "-m", "ziglang", "cc", *options, *FLAGS, "-w", "-o", str(path), str(SOURCE)])
+            path, compiled = Path(made) / file_name(target), Path(made) / f"{target}.o"
+            compiler = [sys.executable, "-m", "ziglang", "cc", "-target", triple]
+            position_independent = [] if "windows" in target else ["-fPIC"]
+            options = [f"-mcpu={processor}", *FLAGS, *position_independent, "-c"]
+            _run([*compiler, *options, "-o", str(compiled), str(SOURCE)])
+            # Without -mcpu: zig compiles the C runtime of Windows, a minute of work, for each target and processor.
+            _run([*compiler, "-shared", "-s", "-o", str(path), str(compiled)])
             sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
             print(f"{path.name}: {path.stat().st_size:,} bytes", flush=True)
         for name in sums:
