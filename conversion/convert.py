@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -101,7 +101,7 @@ def build_and_save(
     source: Source, folder: Path, name: str, allow_non_finite: bool, say: Callable[[str], object]
 ) -> ElmoPreTrainedModel:
     """Builds the model and saves it with its tokenizer and its card, which calls it `name`."""
-    tokenizer = _tokenizer(source, source.config.card_data["splitting"])
+    tokenizer = _tokenizer(source, (source.config.card_data or {})["splitting"])
     if tokenizer.word_vocabulary is not None:
         source.config.vocabulary_sha256 = vocabulary_hash(tokenizer.word_vocabulary)
     model = build(source, allow_non_finite, say)
@@ -131,7 +131,7 @@ def push(folder: str | os.PathLike, repo_id: str):
 def load(model: str | os.PathLike) -> ElmoPreTrainedModel:
     """Loads a saved model with its softmax, if it has one."""
     architectures = ElmoConfig.from_pretrained(model).architectures or []
-    loader = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
+    loader: Any = ElmoForPreTraining if "ElmoForPreTraining" in architectures else ElmoModel
     # Converted as they are asked for, weights may be NaN: a report does not refuse them.
     return loader.from_pretrained(model, dtype=torch.float32, output_loading_info=True)[0]
 
@@ -155,7 +155,7 @@ def build(source: Source, allow_non_finite: bool, say: Callable[[str], object]) 
             parameters[name if name.startswith("softmax.") else prefix + name] = value
     for name, array in source.values.items():
         parameters[prefix + name] = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
-    for name, parameter in model.base_model.scalar_mix.named_parameters():
+    for name, parameter in cast(ElmoModel, model.base_model).scalar_mix.named_parameters():
         parameters.setdefault(f"{prefix}scalar_mix.{name}", torch.full(parameter.shape, float(name == "gamma")))
     if non_finite and not allow_non_finite:
         raise ValueError(

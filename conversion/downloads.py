@@ -375,7 +375,7 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(request, file, code, message, headers, address)
 
 
-class _Bounded:
+class _Bounded(HTTPConnection):
     """A connection that is closed if connecting, or reading the headers of an answer, takes too long."""
 
     def connect(self):
@@ -403,7 +403,7 @@ class _Bounded:
             self.sock.shutdown(socket.SHUT_RDWR)
 
 
-class _BoundedHttp(_Bounded, HTTPConnection):
+class _BoundedHttp(_Bounded):
     pass
 
 

@@ -5,11 +5,12 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import h5py
 import torch
 
-from elmo_hf.model.modeling_elmo import ElmoPreTrainedModel
+from elmo_hf.model.modeling_elmo import ElmoModel, ElmoPreTrainedModel
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
 
@@ -67,7 +68,7 @@ def export(
         raise ValueError(f"The softmax cannot be written: {reason}.")
     with new_folder(output_dir) as folder:
         if format == "onnx":
-            onnx.write(loaded.base_model, folder / "model.onnx")
+            onnx.write(cast(ElmoModel, loaded.base_model), folder / "model.onnx")
             _write_vocabulary(model, folder)
         else:
             _write_original(model, loaded, folder, softmax is not False)
@@ -89,7 +90,7 @@ def _write_original(model: str | os.PathLike, loaded: ElmoPreTrainedModel, folde
     _write(folder / "weights.hdf5", weight_map(config), parameters, "elmo." if has_softmax else "")
     if has_softmax and softmax:
         if config.share_embedding_softmax:
-            parameters["softmax.weight"] = loaded.softmax.weight.detach()
+            parameters["softmax.weight"] = cast(ElmoForPreTraining, loaded).softmax.weight.detach()
         _write(folder / "softmax.hdf5", softmax_map(config), parameters)
     _write_vocabulary(model, folder)
 

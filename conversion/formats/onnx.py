@@ -6,7 +6,9 @@ becomes a Scan node of ONNX for each layer and direction.
 
 import logging
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,7 +23,7 @@ MISSING = "Writing ONNX needs the packages onnx and onnxscript: pip install 'elm
 class _Scanned(nn.Module):
     """An ElmoModel from whole rows of ids and a mask to the mix and all layers, with scans in place of loops."""
 
-    def __init__(self, model: ElmoModel, scan):
+    def __init__(self, model: ElmoModel, scan: Callable):
         super().__init__()
         self.model, self.scan = model, scan
 
@@ -45,14 +47,14 @@ class _Scanned(nn.Module):
         return model.scalar_mix(layers, mask, words), torch.stack(layers, 1)  # (B, T, hidden), (B, L + 1, T, hidden)
 
     def _tokens(self, input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        encoder = self.model.token_encoder
+        encoder: Any = self.model.token_encoder
         if self.model.config.word_input:
             vectors = encoder.embedding(input_ids)
         else:
             vectors = encoder.encode(input_ids.flatten(0, 1)).unflatten(0, (input_ids.shape[0], input_ids.shape[1]))
         return torch.where(mask[..., None], vectors, 0.0)
 
-    def _layer(self, layer: nn.Module, weights: LstmWeights, x: torch.Tensor, is_token: torch.Tensor) -> torch.Tensor:
+    def _layer(self, layer: Any, weights: LstmWeights, x: torch.Tensor, is_token: torch.Tensor) -> torch.Tensor:
         cells = weights.bias.shape[0] // 4
 
         def step(state, inputs):

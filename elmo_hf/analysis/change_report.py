@@ -120,6 +120,7 @@ def _marked(words: Sequence[str], place: int, width: int = 16) -> str:
 def _scatter(word: "WordChange") -> str:
     """The uses in two principal components: circles for the old corpus, triangles for the new one."""
     points = word.points
+    assert points is not None, "only words in detail are drawn"
     low, span = points.min(0), np.maximum(np.ptp(points, axis=0), 1e-9)
     room = np.array([PLOT_WIDTH, PLOT_HEIGHT]) - 2 * MARGIN
     places = MARGIN + (points - low) / span * room

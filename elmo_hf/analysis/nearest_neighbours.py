@@ -123,7 +123,9 @@ def neighbours(
     if (word is None) == (position is None):
         raise ValueError("Invalid arguments. Expected either `word` or `position`.")
     words = reader.words(sentence)
-    position = find_word(words, word) if position is None else position
+    if word is not None:
+        position = find_word(words, word)
+    assert position is not None
     check_position(words, position)
     index.check_model(reader)
     layers = next(reader.read([words]))  # (L + 1, T, hidden)

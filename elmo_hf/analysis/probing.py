@@ -1,7 +1,7 @@
 """Linear probes: what one linear layer reads off each layer, off their average, and off a learned mix."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def read_labelled(path: str | os.PathLike, column: str) -> tuple[list[list[str]]
     name = Path(path).name.lower()
     if ".conllu" in name:
         data = read_conllu(path, [column])
-        return data["tokens"][:], data[column][:]
+        return list(data["tokens"]), list(data[column])
     try:
         number = int(column)
     except ValueError:
@@ -103,12 +103,12 @@ def read_labelled(path: str | os.PathLike, column: str) -> tuple[list[list[str]]
             "or a name if the file is CoNLL-U (.conllu)."
         ) from None
     data = read_conll(path, {"tokens": 0, "labels": number})
-    return data["tokens"][:], data["labels"][:]
+    return list(data["tokens"]), list(data["labels"])
 
 
 def probe(
     reader: LayerReader,
-    data: dict[str, tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]],
+    data: Mapping[str, tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]],
     column: str = "labels",
     word_vectors: str | os.PathLike | None = None,
     store: str | os.PathLike | None = None,
@@ -169,7 +169,7 @@ def probe(
     return Probe(column, results, counts)
 
 
-def _vectors(reader: LayerReader, data: dict[str, Any], store: str | os.PathLike | None) -> dict[str, torch.Tensor]:
+def _vectors(reader: LayerReader, data: Mapping[str, Any], store: str | os.PathLike | None) -> dict[str, torch.Tensor]:
     vectors = {}
     for name, (sentences, _) in data.items():
         words = sum(map(len, sentences))
@@ -183,7 +183,7 @@ def _vectors(reader: LayerReader, data: dict[str, Any], store: str | os.PathLike
     return vectors
 
 
-def _static(path: str | os.PathLike, data: dict[str, Any]) -> dict[str, torch.Tensor]:
+def _static(path: str | os.PathLike, data: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     words = {name: [word for row in sentences for word in row] for name, (sentences, _) in data.items()}
     known, vectors = read_word_vectors(path, {word for part in words.values() for word in part})
     rows = {word: row for row, word in enumerate(known, 1)}
@@ -195,6 +195,9 @@ def _static(path: str | os.PathLike, data: dict[str, Any]) -> dict[str, torch.Te
 
 class _Probe(nn.Module):
     """A linear layer over a softmax-weighted sum of what it is given; of one layer the sum is that layer."""
+
+    mean: torch.Tensor
+    scale: torch.Tensor
 
     def __init__(self, train: torch.Tensor, num_labels: int):
         super().__init__()
@@ -245,8 +248,8 @@ def _train(
     measured = [part for part in features if part != train]
     last = measured[-1]
     mix = model.weight.softmax(0).tolist() if len(model.weight) > 1 else None
-    accuracy = {part: float((guesses[part] == gold[part]).float().mean()) for part in measured}
-    return ProbeResult(name, accuracy, _label_scores(guesses[last], gold[last], names, counts), mix)
+    accuracies = {part: float((guesses[part] == gold[part]).float().mean()) for part in measured}
+    return ProbeResult(name, accuracies, _label_scores(guesses[last], gold[last], names, counts), mix)
 
 
 @torch.no_grad()

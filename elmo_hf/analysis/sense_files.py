@@ -84,7 +84,7 @@ def read_first_senses(path: str | os.PathLike) -> dict[str, str]:
 
     ```
     """
-    first = {}
+    first: dict[str, str] = {}
     for number, line in numbered_lines(path):
         fields = line.split()
         kind = fields[0].partition("%")[2][:1] if len(fields) == 4 else ""

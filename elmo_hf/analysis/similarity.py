@@ -129,8 +129,9 @@ def word_similarity(
     if (word is None) == (positions is None):
         raise ValueError("Invalid arguments. Expected either `word` or `positions`.")
     split = [reader.words(sentence) for sentence in sentences]
-    if positions is None:
+    if word is not None:
         positions = [find_word(words, word) for words in split]
+    assert positions is not None
     if len(positions) != len(split):
         raise ValueError(f"There are {len(positions)} positions for {len(split)} sentences. Expected one for each.")
     for words, place in zip(split, positions, strict=True):
@@ -160,12 +161,12 @@ def sentence_similarity(
 
     ```
     """
-    words = [reader.words(sentence) for sentence in (first, second)]
-    if not all(words):
+    first_words, second_words = reader.words(first), reader.words(second)
+    if not first_words or not second_words:
         raise ValueError("One of the two sentences has no words. Expected two with at least one word each.")
     layer = chosen_layer(layer, reader.num_layers)
-    vectors = list(reader.read(words))
-    return SentenceSimilarity(*words, cosines(*vectors), layer)
+    first_vectors, second_vectors = reader.read([first_words, second_words])
+    return SentenceSimilarity(first_words, second_words, cosines(first_vectors, second_vectors), layer)
 
 
 def chosen_layer(layer: int, number: int) -> int:

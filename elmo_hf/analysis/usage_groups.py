@@ -91,7 +91,7 @@ def typical_substitutes(
         members = np.flatnonzero(numbers == group)
         if len(members) > USES_WITH_SUBSTITUTES:
             members = generator.choice(members, USES_WITH_SUBSTITUTES, replace=False)
-        chosen = [uses[index] for index in members]
+        chosen = [uses[int(index)] for index in members]
         counts: Counter[str] = Counter()
         if chosen:
             texts, positions = [list(use.words) for use in chosen], [use.position for use in chosen]

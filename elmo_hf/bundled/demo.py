@@ -193,7 +193,7 @@ def _senses(reader: WhitespaceReader) -> Iterator[str]:
 
 def total_share(tested: list[Separation]) -> np.ndarray:
     """The share of all comparisons that are right, of each layer."""
-    return sum(result.right for result in tested) / sum(result.comparisons for result in tested)
+    return np.sum([result.right for result in tested], 0) / sum(result.comparisons for result in tested)
 
 
 __all__ = ["MarkedSentence", "demonstration", "total_share"]

@@ -2,6 +2,7 @@
 
 import os
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def plot_senses(reader: WhitespaceReader, path: str | os.PathLike):
     means = np.array([mean_cosines(result) for result in tested])  # (words, 2, L + 1)
     places = -np.arange(len(tested))
     figure = Figure(figsize=(9.6, 1 + 0.32 * len(tested)), dpi=100, layout="constrained")
-    panels = figure.subplots(1, means.shape[-1], sharex=True, sharey=True)
+    panels: Any = figure.subplots(1, means.shape[-1], sharex=True, sharey=True)
     for layer, axes in enumerate(panels):
         same, other = means[..., layer].T
         axes.hlines(places, other, same, color="#999999", linewidth=2, zorder=1)

@@ -49,7 +49,7 @@ def separation(word: str, sentences: Mapping[str, Sequence[str]], reader: Whites
         vectors[sense] = np.stack(
             [layers[:, position] for layers, position in zip(sentences_layers, positions, strict=True)]
         )
-    right, comparisons = 0, 0
+    right, comparisons = np.zeros((), dtype=np.int64), 0
     for sense, occurrences in vectors.items():
         others = np.concatenate([group for name, group in vectors.items() if name != sense])
         for number, anchor in enumerate(occurrences):

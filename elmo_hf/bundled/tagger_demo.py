@@ -40,7 +40,8 @@ class BundledTagger:
         """The label of each word of a sentence."""
         batch = self.tokenizer([list(words)], is_split_into_words=True, return_tensors="pt")
         best = self.model(**batch).logits[0, 1:-1].argmax(-1).tolist()  # without <S> and </S>
-        return [self.model.config.id2label[number] for number in best]
+        names: dict[int, str] = self.model.config.id2label  # type: ignore[assignment]  # never None in a config
+        return [names[number] for number in best]
 
 
 def tagged_lines() -> Iterator[str]:

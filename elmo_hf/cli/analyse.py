@@ -70,7 +70,7 @@ def similarity(
     reader = _reader(model, choose_splitting(splitting, tokenized), device)
     check_sentences(sentences, reader.embedder.tokenizer.splitting)
     if alone:
-        show_result(sentence_similarity(reader, *sentences, layer), plot, json)
+        show_result(sentence_similarity(reader, sentences[0], sentences[1], layer), plot, json)
     else:
         show_result(word_similarity(reader, sentences, word, position or None), plot, json)
 
@@ -200,7 +200,7 @@ def probe(
     test: Annotated[list[Path] | None, typer.Argument(help="The same, to measure on.", show_default=False)] = None,
     column: Annotated[
         list[str], typer.Option(help="A column to predict, by name (CoNLL-U) or number; may be given several times.")
-    ] = ("-1",),
+    ] = ["-1"],  # noqa: B006  # typer copies it
     word_vectors: Annotated[
         Path | None, typer.Option(metavar="FILE", help="GloVe's or word2vec's text, probed too.", show_default=False)
     ] = None,
@@ -299,10 +299,10 @@ def efficiency(
     ] = None,
     size: Annotated[
         list[str], typer.Option(help="A number of training examples or a share; may be given several times.")
-    ] = ("1%", "10%", "100%"),
+    ] = ["1%", "10%", "100%"],  # noqa: B006
     elmo: Annotated[
         list[str], typer.Option(help="Where ELMo joins the network: none, input, output, both; several times too.")
-    ] = ("none", "input"),
+    ] = ["none", "input"],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
     score: Annotated[
         str | None, typer.Option(help="Which of the recipe's scores. Not given: its first.", show_default=False)

@@ -110,7 +110,7 @@ def convert(
     )
     typer.echo(f"{output_dir}: {type(model).__name__} of {sum(p.numel() for p in model.parameters()):,} parameters")
     typer.echo(f"converted in {time.perf_counter() - start:.1f} s{_peak_memory()}")
-    if verify is not None:
+    if verify is not None and sentences is not None:
         _verify(output_dir, verify, sentences, batch_size, stateless, tolerance)
         if push_to is not None:
             conversion.push(output_dir, push_to)

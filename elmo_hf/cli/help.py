@@ -34,6 +34,9 @@ def without_type(option: Any) -> Any:
 def prepare_help(app: typer.Typer):
     """Prepares the help texts of all commands of an app: their docstrings, arguments and options."""
     app.info.cls = Group
+    if app.registered_callback is not None and app.registered_callback.callback is not None:
+        for parameter in inspect.signature(app.registered_callback.callback).parameters.values():
+            _prepare_parameter(parameter)
     for command in app.registered_commands:
         assert command.callback is not None  # every command here is a function
         command.cls = Command

@@ -166,5 +166,5 @@ def _join(files: list[str] | str) -> str:
     return files if isinstance(files, str) else ", ".join(files)
 
 
-def _print_row(*cells: str | int | float):
+def _print_row(*cells: str | float | None):
     typer.echo("\t".join(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells))

@@ -94,8 +94,9 @@ def _parameters() -> list[inspect.Parameter]:
     return parameters
 
 
-pretrain.__signature__ = inspect.Signature(_parameters())
-pretrain.__annotations__ = {name: value.annotation for name, value in pretrain.__signature__.parameters.items()}
+_signature = inspect.Signature(_parameters())
+setattr(pretrain, "__signature__", _signature)  # noqa: B010  # typer reads it
+pretrain.__annotations__ = {name: value.annotation for name, value in _signature.parameters.items()}
 
 
 def wait_passively():

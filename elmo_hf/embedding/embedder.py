@@ -108,7 +108,8 @@ class ElmoEmbedder:
         # In half precision a CPU is several times slower: the files may be, the work is not unless asked for.
         loaded = model_class.from_pretrained(name, **{"dtype": torch.float32, **kwargs})
         model = getattr(loaded, loaded.base_model_prefix, loaded)
-        return cls(model.to(device), tokenizer, remember)
+        model.to(device)  # type: ignore[arg-type]  # the decorator of `to` hides its signature
+        return cls(model, tokenizer, remember)
 
     # The type of the result depends on the arguments; where it is known only at run time, it is Any.
 
@@ -257,7 +258,7 @@ class ElmoEmbedder:
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """All layers of each list of words, as AllenNLP's ElmoEmbedder gives them."""
         check_is_list(batch, "batch", WORD_LISTS)
-        return self.encode(_lists(batch), layers="all", show_progress=False)
+        return list(self.encode(_lists(batch), layers="all", show_progress=False))
 
     def embed_sentences(self, sentences: Iterable[Sequence[str]], batch_size: int = 64) -> Iterator[np.ndarray]:
         """All layers of any number of lists of words, one array after the other."""
@@ -317,7 +318,8 @@ class ElmoEmbedder:
 
     def _word_table(self, sentences: Sequence[Sequence[str]]) -> tuple[torch.Tensor, dict[str, int]]:
         """Vectors (lines, P) of all distinct words, and the line of each; line 0 stands for padding."""
-        lines = {word: line for line, word in enumerate((None, BOS, EOS))}
+        # Words come from the user: None, which no word equals, stands for padding.
+        lines: dict[Any, int] = {word: line for line, word in enumerate((None, BOS, EOS))}
         for sentence in sentences:
             for word in sentence:
                 lines.setdefault(word, len(lines))
@@ -334,10 +336,10 @@ class ElmoEmbedder:
     ) -> tuple[list[torch.Tensor], Any]:
         begin, end = lines[BOS], lines[EOS]
         lengths = torch.tensor([len(words) for words in batch])
-        ids = np.zeros((len(batch), int(lengths.max()) + 2), dtype=np.int64)
-        for row, words in zip(ids, batch, strict=True):
+        rows = np.zeros((len(batch), int(lengths.max()) + 2), dtype=np.int64)
+        for row, words in zip(rows, batch, strict=True):
             row[: len(words) + 2] = [begin, *map(lines.__getitem__, words), end]
-        ids = torch.from_numpy(ids).to(table.device)  # (B, T)
+        ids = torch.from_numpy(rows).to(table.device)  # (B, T)
         output = self.model(
             inputs_embeds=table[ids],
             attention_mask=(ids != 0).long(),

@@ -65,8 +65,9 @@ class OutputSpec:
         """A model's mix (B, T, size) and layers -> what is kept of them, each (B, T, size)."""
         if self.layers == "mix":
             return [mixed]
-        if self.layers == "average":
-            return [torch.stack(hidden_states).mean(0)]
+        assert hidden_states is not None
+        if isinstance(self.layers, str):  # "average"
+            return [torch.stack(list(hidden_states)).mean(0)]
         return [hidden_states[number] for number in self.layers]
 
     def gather(self, chosen: Sequence[torch.Tensor], lengths: torch.Tensor, directions: int) -> list[torch.Tensor]:

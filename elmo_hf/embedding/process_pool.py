@@ -32,7 +32,8 @@ def write_in_processes(
     each takes its seconds to import libraries and to load the model. So it does with more than one thread: those of
     OpenMP are not forked with the process that waits for them.
     """
-    source, waiting, deaths = iter(chunks), [], 0
+    source, deaths = iter(chunks), 0
+    waiting: list[Chunk] = []
     forks = sys.platform == "linux" and loader.settings["threads"] == 1 and writer.device.type == "cpu"
     context = multiprocessing.get_context("fork" if forks else "spawn")
     while True:
@@ -84,4 +85,5 @@ def _end_with_parent():
 
 
 def _make(chunk: Chunk) -> WrittenShard:
+    assert _writer is not None, "the initializer sets it"
     return _writer.write(chunk)

@@ -42,7 +42,7 @@ def _strings(name: str, strings: list[str]) -> dict[str, torch.Tensor]:
 
 
 def _checksum(rows: torch.Tensor) -> int:
-    return zlib.crc32(rows.reshape(-1).view(torch.uint8).numpy())
+    return zlib.crc32(rows.reshape(-1).view(torch.uint8).numpy().data)
 
 
 class Reader:

@@ -84,7 +84,7 @@ def _digest(tensors: dict[str, torch.Tensor], text: str = "", dtype: torch.dtype
         if dtype is not None and tensor.is_floating_point():
             tensor = tensor.to(dtype)
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -220,7 +220,7 @@ def add_training_facts(card_text: str, path: str | os.PathLike):
     written, card = ModelCard.load(path), ModelCard(card_text)
     for key, value in written.data.to_dict().items():
         if key == "tags":
-            card.data.tags = list(dict.fromkeys([*(card.data.tags or []), *value]))
+            card.data["tags"] = list(dict.fromkeys([*(card.data.get("tags") or []), *value]))
         elif key not in card.data.to_dict():
             card.data[key] = value
     lines = written.text.splitlines()
@@ -238,7 +238,7 @@ def _results(lines: list[str]) -> list[str]:
     return ["Results on the evaluation set:", "", *scores, ""] if scores else []
 
 
-def create_repo_with_card(model: Any, repo_id: str, *, token: str | bool | None = None, private: bool | None = None):
+def create_repo_with_card(model: Any, repo_id: str, *, token: Any = None, private: bool | None = None):
     """Creates a repository with its card before the first upload, which would otherwise bring an empty one."""
     api = HfApi(token=token)
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id

@@ -51,7 +51,7 @@ def register_pipelines():
     for name, pipeline_class in PIPELINES.items():
         task = PIPELINE_REGISTRY.supported_tasks.get(name)
         if task is not None and not isinstance(task["impl"], PipelineDispatch):
-            task["impl"] = PipelineDispatch(pipeline_class, task["impl"])
+            task["impl"] = PipelineDispatch(pipeline_class, task["impl"])  # type: ignore[type-abstract]
 
 
 __all__ = ["PIPELINES", "PipelineDispatch", "register_pipelines"]

@@ -89,7 +89,9 @@ class _RegisteringLoader(Loader):
     def exec_module(self, module: ModuleType):
         if self.finder in sys.meta_path:
             sys.meta_path.remove(self.finder)
-        module.__spec__.loader = module.__loader__ = self.loader
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
         self.loader.exec_module(module)
         register()
 

@@ -31,8 +31,9 @@ class ElmoTrainer(Trainer):
         """As in transformers, added to the card of the model."""
         super().create_model_card(*args, **kwargs)
         if self.is_world_process_zero():
-            path = os.path.join(self.args.output_dir, "README.md")
-            name = self.hub_model_id or self.args.hub_model_id or self.args.output_dir
+            folder = self.args.output_dir or "."
+            path = os.path.join(folder, "README.md")
+            name = self.hub_model_id or self.args.hub_model_id or folder
             add_training_facts(model_card(self.accelerator.unwrap_model(self.model), name), path)
 
 

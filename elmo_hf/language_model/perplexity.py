@@ -117,7 +117,7 @@ class Perplexity:
         size = len(fields(DirectionLoss))
         parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
         directions = [DirectionLoss(nll, *map(int, counts)) for nll, *counts in parts]
-        return cls(*[*directions, None][:2])
+        return cls(directions[0], directions[1] if len(directions) > 1 else None)
 
     @property
     def directions(self) -> list[DirectionLoss]:
@@ -140,9 +140,11 @@ class Perplexity:
         return exponential(sum(direction.loss_per_byte for direction in self.directions) / len(self.directions))
 
     def __str__(self) -> str:
-        rows = [("forward", self.forward), ("backward", self.backward), ("average", self)]
+        rows: list[tuple[str, DirectionLoss | Perplexity]] = [("forward", self.forward)]
+        if self.backward is not None:
+            rows += [("backward", self.backward), ("average", self)]
         lines = [f"{'perplexity':<12}{'per word':>12}{'per byte':>12}"]
-        for name, row in rows[: 1 if self.backward is None else 3]:
+        for name, row in rows:
             lines.append(f"{name:<12}{row.perplexity:>12,.2f}{row.perplexity_per_byte:>12.4f}")
         counts = self.forward
         lines.append(
@@ -224,7 +226,7 @@ def count(
         if streams is None:
             _by_sentence(result, scorer, texts)
         else:
-            _in_streams(result, scorer, texts)
+            _in_streams(result, scorer, texts, streams, window or 1)
     finally:
         model.train(training)
     return result
@@ -260,15 +262,17 @@ def _by_sentence(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | S
     for score in scorer.score_stream(remembered()):
         about = _about(score.unknown, sizes.pop(0))
         result.forward.add(-score.forward.sum(), about[1:])
-        if result.backward is not None:
+        if result.backward is not None and score.backward is not None:
             result.backward.add(-score.backward.sum(), about[:-1])
         result.sentences += 1
 
 
 @torch.no_grad()
 @constant_weights()
-def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Sequence[str]]):
-    model, window, states, read = scorer.model, result.window, None, 0
+def _in_streams(
+    result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Sequence[str]], streams: int, window: int
+):
+    model, states, read = scorer.model, None, 0
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         nonlocal read
@@ -278,7 +282,7 @@ def _in_streams(result: Perplexity, scorer: ElmoScorer, texts: Iterable[str | Se
             read += targets.shape[1]
             yield inputs, targets
 
-    for inputs, targets in fill_streams(pairs(), result.streams, window):
+    for inputs, targets in fill_streams(pairs(), streams, window):
         ids = torch.from_numpy(inputs).flatten(1, 2)  # (B, 2, W, C) -> (B, 2 W, C): both directions at once
         tokens, mask = encode(model, ids, torch.ones(ids.shape[:2]))
         forward, backward = tokens.split(window, 1)

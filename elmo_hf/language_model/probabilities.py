@@ -65,7 +65,8 @@ def read_window(
     """
     packing = pack_tokens(mask)
     inputs = [packing.pack(tokens), packing.pack(backward_tokens)][: model.config.num_directions]
-    outputs, states = model.elmo.bilm(inputs, packing, states)
+    elmo: Any = model.elmo
+    outputs, states = elmo.bilm(inputs, packing, states)
     return [packing.unpack(top) for top in outputs[-1]], states
 
 
@@ -76,9 +77,8 @@ def encode(
     """Token vectors (B, T, P) and their mask as bool, on the model's device; a few tokens at a time."""
     device = next(model.parameters()).device
     mask = attention_mask.bool().to(device)
-    parts = [
-        model.elmo.encode_tokens(input_ids[:, window].to(device), mask[:, window])[0] for window in _windows(mask)
-    ]
+    elmo: Any = model.elmo
+    parts = [elmo.encode_tokens(input_ids[:, window].to(device), mask[:, window])[0] for window in _windows(mask)]
     return torch.cat(parts, 1), mask
 
 

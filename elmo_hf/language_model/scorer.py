@@ -159,7 +159,8 @@ class ElmoScorer:
         if device.type == "cpu" and str(config.dtype).removeprefix("torch.") == "float16":
             kwargs.setdefault("dtype", torch.float32)  # a processor is five times slower with halves
         model = ElmoForPreTraining.from_pretrained(name, **kwargs)
-        return cls(model.to(device), tokenizer, batch_size)
+        model.to(device)  # type: ignore[arg-type]  # the decorator of `to` hides its signature
+        return cls(model, tokenizer, batch_size)
 
     # -- how likely a sentence is
 
@@ -167,7 +168,9 @@ class ElmoScorer:
     def score(self, texts: str, is_split_into_words: Literal[False] = False) -> SentenceScore: ...
 
     @overload
-    def score(self, texts: Sequence[str], is_split_into_words: Literal[True]) -> SentenceScore: ...
+    def score(  # type: ignore[overload-overlap]  # a string is a sequence of strings, too
+        self, texts: Sequence[str], is_split_into_words: Literal[True]
+    ) -> SentenceScore: ...
 
     @overload
     def score(self, texts: list[str], is_split_into_words: Literal[False] = False) -> list[SentenceScore]: ...
@@ -195,9 +198,9 @@ class ElmoScorer:
             ]
             for row, number in enumerate(numbers):
                 tokens = [BOS, *sentences[number], EOS]
-                forward, backward = [*(values[row, : len(tokens)] for values in directions), None][:2]
+                forward, *backward = (values[row, : len(tokens)] for values in directions)
                 unknown = (labels[row, : len(tokens)] == line_of_unknown).numpy()
-                scores[number] = SentenceScore(tokens, forward, backward, unknown)
+                scores[number] = SentenceScore(tokens, forward, backward[0] if backward else None, unknown)
         return scores
 
     def _score_direction(self, top: torch.Tensor, step: int, labels: torch.Tensor, mask: torch.Tensor) -> np.ndarray:
@@ -220,7 +223,7 @@ class ElmoScorer:
     ) -> list[Prediction]: ...
 
     @overload
-    def next_words(
+    def next_words(  # type: ignore[overload-overlap]
         self, texts: Sequence[str], k: int = 10, specials: bool = False, *, is_split_into_words: Literal[True]
     ) -> list[Prediction]: ...
 
@@ -254,7 +257,7 @@ class ElmoScorer:
     ) -> list[Prediction]: ...
 
     @overload
-    def previous_words(
+    def previous_words(  # type: ignore[overload-overlap]
         self, texts: Sequence[str], k: int = 10, specials: bool = False, *, is_split_into_words: Literal[True]
     ) -> list[Prediction]: ...
 
@@ -401,7 +404,7 @@ class ElmoScorer:
 
 def _places(sentences: list[list[str]], position: int | Sequence[int], single: bool) -> list[int]:
     is_number = isinstance(position, (int, np.integer))
-    places = [position] if is_number else list(position)
+    places: list[int] = [position] if isinstance(position, (int, np.integer)) else list(position)
     if is_number != single or len(places) != len(sentences):
         raise ValueError(
             f"Invalid `position`: {position}. Expected one number for one text, or one for each text of a list."

@@ -683,6 +683,7 @@ def _weights_of(name: Any) -> str:
 class ElmoPreTrainedModel(PreTrainedModel):
     """What every ELMo class shares: initial weights, freezing, quantization, loading and saving."""
 
+    config: ElmoConfig
     config_class = ElmoConfig
     base_model_prefix = "elmo"
     main_input_name = "input_ids"

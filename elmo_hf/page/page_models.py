@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -77,10 +77,10 @@ class _Corpus:
     """Words of a few sentences at the top layer, in memory."""
 
     sentences: list[list[str]]
-    places: list[tuple[int, int]] = field(default_factory=list)
-    vectors: np.ndarray | None = None
-    words: list[str] = field(default_factory=list)
-    word_vectors: np.ndarray | None = None
+    places: list[tuple[int, int]]
+    vectors: np.ndarray
+    words: list[str]
+    word_vectors: np.ndarray
 
 
 class PageModel:
@@ -122,21 +122,22 @@ class PageModel:
             layers = list(self.reader.read(split))  # (L + 1, words, hidden) each
             others = [other for other in range(len(split)) if other != number]
             word = layers[number][:, place : place + 1]
-            found = [(other, split[other], cosines(word, layers[other])[:, 0]) for other in others]
+            similar = [(other, split[other], cosines(word, layers[other])[:, 0]) for other in others]
             beside = others[0] if others else number
             heat = (beside, split[beside], cosines(layers[number], layers[beside]))
             near, free = self._neighbours(split[number], place, word[:, 0])
             fitting = None
             if self.scorer is not None and self.scorer.model.config.bidirectional:
                 fitting = self.scorer.substitutes(split[number], place, NEAREST, is_split_into_words=True)
-            return WordView(found, heat, near, free, fitting)
+            return WordView(similar, heat, near, free, fitting)
 
     def _neighbours(
         self, words: list[str], place: int, layers: np.ndarray
     ) -> tuple[list[tuple[float, list[str], int]], list[tuple[str, float]]]:
         if self.index is not None:
-            found = neighbours(self.index, self.reader, words, position=place, k=NEAREST)
-            return [(one.cosine, one.sentence, one.position) for one in found.in_context], found.context_free
+            nearest_words = neighbours(self.index, self.reader, words, position=place, k=NEAREST)
+            in_context = [(use.cosine, use.sentence, use.position) for use in nearest_words.in_context]
+            return in_context, nearest_words.context_free
         corpus = self._corpus = self._corpus or self._read_corpus()
         scores, numbers = nearest(corpus.vectors, layers[-1][None], NEAREST + len(words))
         near, seen = [], {tuple(words)}
@@ -150,16 +151,16 @@ class PageModel:
         return near[:NEAREST], [(word, score) for word, score in free if word != words[place]][:NEAREST]
 
     def _read_corpus(self) -> _Corpus:
-        corpus = _Corpus([text.split() for text in sentences()[:CORPUS_SENTENCES]])  # they are tokenised
-        top = []
-        for number, layers in enumerate(self.reader.read(corpus.sentences)):
+        split = [text.split() for text in sentences()[:CORPUS_SENTENCES]]  # they are tokenised
+        top: list[np.ndarray] = []
+        places: list[tuple[int, int]] = []
+        for number, layers in enumerate(self.reader.read(split)):
             top.append(unit_vectors(layers[-1]).astype(np.float16))
-            corpus.places += [(number, place) for place in range(layers.shape[1])]
-        corpus.vectors = np.concatenate(top)
-        corpus.words = sorted({word for words in corpus.sentences for word in words})
-        free = [layers[0, 0] for layers in self.reader.read([word] for word in corpus.words)]
-        corpus.word_vectors = unit_vectors(np.stack(free)).astype(np.float16)
-        return corpus
+            places += [(number, place) for place in range(layers.shape[1])]
+        words = sorted({word for words in split for word in words})
+        free = [layers[0, 0] for layers in self.reader.read([word] for word in words)]
+        word_vectors = unit_vectors(np.stack(free)).astype(np.float16)
+        return _Corpus(split, places, np.concatenate(top), words, word_vectors)
 
     def warm(self):
         """Reads the corpus before the first visitor asks."""

@@ -116,8 +116,8 @@ def view_html(split: Sequence[Sequence[str]], number: int, place: int, view: Wor
 def labels_html(annotations: Sequence[Annotation]) -> str:
     """The sentences with the labels of a tagger: spans in colours, other labels above their words."""
     paragraphs = "".join(html_paragraph(annotation, number) for number, annotation in enumerate(annotations))
-    found = any(tag != "O" for annotation in annotations for tags in annotation.tags.values() for tag in tags)
-    note = "" if found else '<p class="muted">The tagger found nothing to label.</p>'
+    has_labels = any(tag != "O" for annotation in annotations for tags in annotation.tags.values() for tag in tags)
+    note = "" if has_labels else '<p class="muted">The tagger found nothing to label.</p>'
     return f'<div class="elmo"><div class="card labels">{paragraphs}{note}</div></div>'
 
 

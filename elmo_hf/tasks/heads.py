@@ -1,7 +1,10 @@
 """The registry of heads: the networks of the paper, by task class and name."""
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from elmo_hf.model.modeling_elmo_heads import ElmoHead
 
 
 class Head(NamedTuple):
@@ -51,7 +54,7 @@ def head_owner(name: Any) -> str | None:
     return next((head.owner for head in HEADS if head.name == name), None)
 
 
-def head_class(owner: str, name: str) -> type:
+def head_class(owner: str, name: str) -> "type[ElmoHead]":
     """The class of a head; its module is imported here.
 
     Example:

@@ -10,7 +10,7 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -34,7 +34,13 @@ def _open_zstandard(raw: BinaryIO) -> Any:
     )
 
 
-OPENERS = {".gz": gzip.open, ".xz": lzma.open, ".lzma": lzma.open, ".bz2": bz2.open, ".zst": _open_zstandard}
+OPENERS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".lzma": lzma.open,
+    ".bz2": bz2.open,
+    ".zst": _open_zstandard,
+}
 PACKED = ".gz, .xz, .bz2 and .zst"
 # How help texts say what a list of files may be.
 TEXT_FILES = f"Text, a sentence a line; names or patterns, also {PACKED}."
@@ -44,7 +50,7 @@ def find_files(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[s
     """Expands paths and patterns to paths, those of a pattern sorted; each must exist."""
     names = [files] if isinstance(files, (str, os.PathLike)) else files
     paths = []
-    for name in map(os.fspath, names):
+    for name in [os.fspath(name) for name in names]:
         # An existing file is not a pattern, even if its name has brackets.
         matches = [name] if name == STANDARD_INPUT or os.path.exists(name) else sorted(glob.glob(name, recursive=True))
         if not matches:
@@ -102,7 +108,9 @@ def numbered_lines(
     if errors not in ERRORS:
         raise ValueError(f"Invalid `errors`: {errors!r}. Expected 'strict', 'replace' or 'ignore'.")
     with opened(path) as (file, raw):
-        before, seekable = 0, progress is not None and raw.seekable()  # a pipe cannot tell where it is
+        before = 0
+        if progress is not None and not raw.seekable():  # a pipe cannot tell where it is
+            progress = None
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
             if len(line) > LONGEST_LINE:
                 raise ValueError(
@@ -110,7 +118,7 @@ def numbered_lines(
                     "ends."
                 )
             yield number, _decode(line, errors, path, number).rstrip("\r\n")
-            if seekable:
+            if progress is not None:
                 progress.update(raw.tell() - before)
                 before = raw.tell()
 

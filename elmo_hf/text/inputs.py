@@ -143,6 +143,7 @@ class SentenceSource:
                 number += 1
 
     def _read_dataset(self) -> Iterator[Sentence]:
+        assert isinstance(self.input, (str, os.PathLike))
         name, column = os.fspath(self.input), None
         for number, row in enumerate(read_dataset(name, self.split)):
             where = f"{name}, row {number}"

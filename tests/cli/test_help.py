@@ -46,7 +46,7 @@ def test_what_stands_in_brackets_is_shown(command):
     assert "[onnx]" in command("export", "--help")[1]
 
 
-@pytest.mark.parametrize("verb", list(verbs(app)), ids=" ".join)
+@pytest.mark.parametrize("verb", [(), *verbs(app)], ids=" ".join)
 def test_options_have_no_type_bool_and_defaults_no_second_brackets(command, monkeypatch, verb):
     monkeypatch.setitem(os.environ, "COLUMNS", "200")
     text = command(*verb, "--help")[1]

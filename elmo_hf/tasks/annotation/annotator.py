@@ -125,7 +125,7 @@ class ElmoAnnotator:
         return cls(models)
 
     @overload
-    def __call__(self, texts: str) -> Annotation: ...
+    def __call__(self, texts: str) -> Annotation: ...  # type: ignore[overload-overlap]  # of a sequence of strings
 
     @overload
     def __call__(self, texts: Sequence[Sentence]) -> list[Annotation]: ...

@@ -113,7 +113,7 @@ def coreference_files(path: str | os.PathLike) -> dict[str, list[Document]]:
                 f"{path} is no archive that can be read, and as a list of files it names {excerpt(missing)!r}, which "
                 "is not beside it."
             )
-    numbered = sorted(files, key=lambda file: (int("0" + re.match(r"\d*", file.name)[0]), file.name))
+    numbered = sorted(files, key=lambda file: (int("0" + re.sub(r"\D.*", "", file.name)), file.name))
     if not numbered:
         raise ValueError(f"{path} holds no file whose name ends in conll.")
     return {file.name: read_coreference(file) for file in numbered}

@@ -132,8 +132,9 @@ class SpanRanker(ElmoHead):
         rows = max(PAIRS // max(most, 1), 1)
         # The first layer reads [g_i; g_j; g_i * g_j; distance]: what one span or one distance brings is computed once.
         sizes = [*[vectors.shape[1]] * 3, features.shape[1]]
-        of_own, of_other, of_product, of_distance = self.pair_score[0].weight.split(sizes, 1)
-        own = vectors @ of_own.t() + self.pair_score[0].bias  # (K, hidden)
+        first: Any = self.pair_score[0]
+        of_own, of_other, of_product, of_distance = first.weight.split(sizes, 1)
+        own = vectors @ of_own.t() + first.bias  # (K, hidden)
         other, distance = vectors @ of_other.t(), features @ of_distance.t()
         parts = []
         for begin in range(0, count, rows):

@@ -25,10 +25,10 @@ class CoreferenceOutput(ModelOutput):
         scores: (K, A + 1), of no antecedent and of each.
     """
 
-    loss: torch.FloatTensor | None = None
-    spans: torch.LongTensor | None = None
-    antecedents: torch.LongTensor | None = None
-    scores: torch.FloatTensor | None = None
+    loss: torch.Tensor | None = None
+    spans: torch.Tensor | None = None
+    antecedents: torch.Tensor | None = None
+    scores: torch.Tensor | None = None
 
 
 class ElmoForCoreference(ElmoTaskModel):

@@ -1,7 +1,7 @@
 """Coreference as a task to fine-tune on: documents in the columns of CoNLL 2012, clusters of mentions."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ class Documents(torch.utils.data.Dataset):
 
     def __getitem__(self, number: int) -> Document:
         return self.documents[number]
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.documents)
 
     def select(self, numbers: Any) -> "Documents":
         """Some of the documents."""

@@ -34,6 +34,7 @@ def report(evaluation: "Evaluation") -> str:
 
 
 def _comparison_lines(evaluation: "Evaluation") -> list[str]:
+    assert evaluation.comparison is not None
     name, other, (value, low, high), p_value = evaluation.comparison
     significant = "a significant difference" if p_value < 0.05 else "no significant difference"
     return [

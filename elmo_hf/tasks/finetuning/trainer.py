@@ -64,7 +64,7 @@ class EpochOrder(TrainerCallback):
 
     @staticmethod
     def _file(args: TrainingArguments, state: TrainerState) -> Path:
-        return Path(args.output_dir, f"checkpoint-{state.global_step}", EPOCH_GENERATOR)
+        return Path(args.output_dir or "", f"checkpoint-{state.global_step}", EPOCH_GENERATOR)
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any):
         """Restores the state of the generator once, in the epoch of the checkpoint."""

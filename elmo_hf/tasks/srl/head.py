@@ -79,6 +79,7 @@ class PredicateLstm(ElmoHead):
         if sentence.marks is None:
             raise ValueError("The head 'srl' needs token_type_ids: 1 at the predicate, 0 elsewhere.")
         words = only_words(sentence)
+        assert words.marks is not None
         x = torch.cat([words.x, self.marks[words.marks.clamp(0, 1)]], -1)
         h = self.encoder(x, words.mask)  # (B, W, size)
         return words.scatter(self.linear(words.with_output(h)))  # (B, T, num_labels)

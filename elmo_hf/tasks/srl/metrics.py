@@ -27,7 +27,8 @@ def role_metrics(names: Mapping[int, str]) -> Callable[[Any], dict[str, float]]:
 
     def compute(prediction: Any) -> dict[str, float]:
         logits, labels = prediction
-        predicted, expected = set(), set()
+        predicted: set[tuple] = set()
+        expected: set[tuple] = set()
         for row, (guess, gold) in enumerate(zip(np.argmax(logits, -1), labels, strict=True)):
             labeled = gold != IGNORED
             for numbers, spans in ((guess[labeled], predicted), (gold[labeled], expected)):

@@ -60,7 +60,7 @@ def read_conll(
     ```
     """
     columns = {"tokens": 0, "labels": -1} if columns is None else columns
-    rows = {name: [] for name in columns}
+    rows: dict[str, list[list[str]]] = {name: [] for name in columns}
     for sentence in _sentences(path, comment):
         split = [(number, _columns(line, separator)) for number, line in sentence]
         first, width = split[0][0], len(split[0][1])
@@ -117,7 +117,7 @@ def read_conllu(path: str | os.PathLike, columns: Sequence[str] = ("upos",)) -> 
         available = ", ".join(CONLLU_COLUMNS[2:])
         raise ValueError(f"CoNLL-U has no column {unknown[0]!r} beside the words; it has {available}.")
     places = {"tokens": CONLLU_COLUMNS.index("form"), **{name: CONLLU_COLUMNS.index(name) for name in columns}}
-    rows = {name: [] for name in places}
+    rows: dict[str, list[list[str]]] = {name: [] for name in places}
     for sentence in _sentences(path, comment="#"):
         words = _conllu_words(path, sentence)
         for name, place in places.items():
@@ -146,7 +146,7 @@ def _columns(line: str, separator: str | None) -> list[str]:
 
 def _conllu_words(path: str | os.PathLike, sentence: list[tuple[int, str]]) -> list[list[str]]:
     """The ten fields of each syntactic word."""
-    words = []
+    words: list[list[str]] = []
     for number, line in sentence:
         fields = line.split("\t")
         if len(fields) != len(CONLLU_COLUMNS):

@@ -41,7 +41,7 @@ class TaggingTask(Task):
 
     name = "tagging"
     model_class = "ElmoForTokenClassification"
-    heads = ("linear", "bilstm-crf")
+    heads: ClassVar[tuple[str, ...]] = ("linear", "bilstm-crf")
     label_columns: ClassVar[tuple[str, ...]] = ("labels", "tags", "ner_tags", "upos", "pos_tags", "pos", "xpos")
     conllu_column: ClassVar[str | None] = "upos"
 
