@@ -684,7 +684,6 @@ class ElmoPreTrainedModel(PreTrainedModel):
     """What every ELMo class shares: initial weights, freezing, quantization, loading and saving."""
 
     config: ElmoConfig
-    config_class = ElmoConfig
     base_model_prefix = "elmo"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
