@@ -4,10 +4,15 @@ import logging
 import os
 import re
 from pathlib import Path
+from typing import cast
 
-import httpx
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+)
 from huggingface_hub.utils import HFValidationError
 
 from .archives import SUFFIXES
@@ -18,7 +23,9 @@ logger = logging.getLogger(__name__)
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([A-Za-z0-9][\w.-]*/[\w.-]+)/?(?:tree/main/?)?")
 FILE_SUFFIXES = (*SUFFIXES, ".json", ".hdf5", ".h5", ".th", ".index", ".pkl", ".txt")
-HUB_ERRORS = (OSError, httpx.HTTPError, HFValidationError)
+# The base of all errors of the HTTP client of huggingface_hub: httpx in version 1, httpx2 in version 2.
+HTTP_ERROR = cast(type[Exception], HfHubHTTPError.__bases__[0])
+HUB_ERRORS = (OSError, HTTP_ERROR, HFValidationError)
 
 
 def repository_name(source: str | os.PathLike) -> str | None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -140,6 +141,43 @@ def _modules(node, inside):
             isinstance(child, ast.Try) and any("ImportError" in ast.dump(handler) for handler in child.handlers)
         ):
             yield from _modules(child, inside)
+
+
+# What a dependency brings along in every version: dependencies of its own, and modules of another name than its own.
+BROUGHT_ALONG = {"datasets": ["pyarrow"], "gradio": ["starlette"], "scikit_learn": ["sklearn", "threadpoolctl"]}
+
+
+def test_only_declared_dependencies_are_imported():
+    """Other packages may be installed here, but not where a user installs this one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [requirement for each in project["optional-dependencies"].values() for requirement in each]
+    names = [re.match(r"\w+", each.replace("-", "_"))[0] for each in (*project["dependencies"], *extras)]
+    core = {*names[: len(project["dependencies"])]}
+    core |= {module for name in core for module in BROUGHT_ALONG.get(name, ())}
+    declared = {*names} | {module for name in names for module in BROUGHT_ALONG.get(name, ())}
+    wrong = set()
+    for name in MODULES:
+        parts = name.split(".")
+        folder = ROOT.joinpath(*(parts[1:] if parts[1:2] == ["conversion"] else parts))
+        path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        # The folders of whole extras are imported by functions that say what to install.
+        at_once = declared if parts[1:2] in (["pretraining"], ["page"]) else core
+        for statements, allowed in ((_run_on_import(tree), at_once), (ast.walk(tree), declared)):
+            for node in statements:
+                tops = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                tops += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+                known = {*allowed, *sys.stdlib_module_names, "elmo_hf"}
+                wrong |= {f"{name}: {top}" for top in tops if top.split(".")[0] not in known}
+    assert wrong == set()
+
+
+def _run_on_import(node):
+    """All nodes except those inside of functions and of `try:`."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Try)):
+            yield child
+            yield from _run_on_import(child)
 
 
 def build_wheel(folder, **environment):

@@ -279,7 +279,7 @@ class ElmoTokenizer(TokenizersBackend):
         except Exception as error:
             # Rust raises Exception itself; transformers raises the others at unexpected values.
             is_of_a_file = type(error) is Exception or isinstance(error, (TypeError, AttributeError, LookupError))
-            if not is_of_a_file or "conflicts with the method" in str(error):  # which names an argument
+            if not is_of_a_file or any(f"{name} conflicts with" in str(error) for name in kwargs):
                 raise
             files = f"tokenizer.json or tokenizer_config.json of {pretrained_model_name_or_path}"
             raise ValueError(f"Invalid {files}: {error}.") from error

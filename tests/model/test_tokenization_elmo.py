@@ -371,6 +371,7 @@ def test_a_longest_text_that_is_no_number(longest):
         ("tokenizer_config.json", {"unk_token": 3}),
         ("tokenizer_config.json", {"pad_token": []}),
         ("tokenizer_config.json", {"splitting": {}}),
+        ("tokenizer_config.json", {"__class__": [1]}),
         ("tokenizer.json", {"added_tokens": None}),
     ],
 )
@@ -381,3 +382,9 @@ def test_values_of_another_type_in_its_files_are_named(name, change, tmp_path):
     (tmp_path / name).write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
     with pytest.raises(ValueError, match=r"tokenizer_config.json of .*|Invalid `splitting`: \{\}"):
         ElmoTokenizer.from_pretrained(tmp_path)
+
+
+def test_an_argument_with_the_name_of_a_method_is_no_mistake_of_a_file(tmp_path):
+    ElmoTokenizer().save_pretrained(tmp_path)
+    with pytest.raises(AttributeError, match="split conflicts with the method split"):
+        ElmoTokenizer.from_pretrained(tmp_path, split=True)
