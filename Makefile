@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain test-lowest coverage mutations api fuzz bench bench-quick bench-guard lint format clean test-page docs release-check release-notes
+.PHONY: help demo first-minute readme train-english wheel test test-slow test-plain test-lowest coverage mutations suites api fuzz bench bench-quick bench-guard lint format clean test-page docs release-check release-notes
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,6 +47,9 @@ coverage: $(INSTALLED)  ## Measure which lines and branches the quick tests run
 
 mutations: $(INSTALLED)  ## Check that the tests notice defects: each is made in a copy
 	$(BIN)/python tests/tools/mutations.py
+
+suites: $(INSTALLED)  ## Run transformers' own test suites; print passed, failed and not applicable, with reasons
+	$(BIN)/python tests/tools/suites_report.py
 
 api: $(INSTALLED)  ## Renew the snapshot of the public API
 	$(BIN)/python tests/tools/public_api.py
