@@ -17,6 +17,8 @@ from elmo_hf.model.modeling_elmo import ElmoModel, LstmWeights, linear, lstm_ste
 
 OPSET = 20
 MAX_PROTOBUF = 2_000_000_000  # bytes; the weights of larger models are written to a second file
+# The scan of older versions of torch exports only for fixed sizes, if it is there.
+CAN_EXPORT = torch.torch_version.TorchVersion(torch.__version__) >= (2, 13)
 MISSING = "Writing ONNX needs the packages onnx and onnxscript: pip install 'elmo-hf[onnx]'."
 
 
@@ -83,12 +85,12 @@ def write(model: ElmoModel, path: Path):
         import onnxscript  # noqa: F401
     except ImportError:
         raise ValueError(MISSING) from None
-    try:
-        from torch._higher_order_ops.scan import scan  # not public; torch has no other loop that exports
-    except ImportError:
+    if not CAN_EXPORT:
         raise ValueError(
-            f"torch {torch.__version__} has no scan to export a loop with. Expected torch 2.13 or later."
-        ) from None
+            f"torch {torch.__version__} cannot export a loop over a batch of any size. Expected torch 2.13 or later."
+        )
+    from torch._higher_order_ops.scan import scan  # not public; torch has no other loop that exports
+
     shape = (2, 3) if config.word_input else (2, 3, config.row_width)
     ids = torch.ones(shape, dtype=torch.long)
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")

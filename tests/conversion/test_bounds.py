@@ -64,7 +64,10 @@ def write_chunk(path, shape, megabytes, **settings):
     content = b"\x78\xda" + deflated_zeros(megabytes) + struct.pack(">HH", size % 65521, 1)
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", shape, "f4", chunks=shape, compression="gzip", **settings)
-        dataset.id.write_direct_chunk((0,), content)
+        try:
+            dataset.id.write_direct_chunk((0,), content)
+        except OSError as error:  # of HDF5 1.14, for a chunk that is much longer than its values
+            pytest.skip(f"this version of HDF5 does not write such a file: {error}")
     return path
 
 

@@ -10,6 +10,7 @@ from golden_files import GOLDEN
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.conversion import convert, export
+from elmo_hf.conversion.formats import onnx
 
 WORDS = ["<S>", "</S>", "<UNK>", "a", "b"]
 
@@ -52,6 +53,12 @@ def test_what_cannot_be_written(converted, language_model, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["lm"]
 
 
+def test_onnx_with_a_torch_that_cannot_export_it(converted, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx, "CAN_EXPORT", False)
+    with pytest.raises(ValueError, match=r"^torch 2\.\d+.* cannot export .* Expected torch 2.13 or later\.$"):
+        export(converted(GOLDEN["plain"]), tmp_path / "out", format="onnx")
+
+
 def test_dictionaries_have_no_place_in_the_original_files(tmp_path):
     convert(os.path.join(os.path.dirname(__file__), "many_langs", "both"), output_dir=tmp_path / "model")
     with pytest.raises(ValueError, match="reads characters and words from dictionaries"):
@@ -59,6 +66,7 @@ def test_dictionaries_have_no_place_in_the_original_files(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
+@pytest.mark.skipif(not onnx.CAN_EXPORT, reason="this torch cannot export loops")
 @pytest.mark.parametrize("name", ["three-layers"])
 def test_onnx_gives_our_vectors_for_every_batch_and_length(name, converted, tmp_path):
     folder = converted(GOLDEN[name])
