@@ -412,7 +412,6 @@ def _places(sentences: list[list[str]], position: int | Sequence[int], single: b
     for words, place in zip(sentences, places, strict=True):
         if not 0 <= place < len(words):
             shown = " ".join(f"{number}={word}" for number, word in enumerate(words[:20]))
-            raise ValueError(
-                f"Position {place} is not in the text, which has {len(words)} words, counted from 0: {excerpt(shown)}"
-            )
+            listed = f", counted from 0: {excerpt(shown)}" if words else ""
+            raise ValueError(f"Position {place} is not in the text, which has {len(words)} words{listed}.")
     return places

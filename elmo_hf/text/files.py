@@ -1,6 +1,7 @@
 """Text files by name or pattern: decompressed, decoded, with errors that name the file."""
 
 import bz2
+import codecs
 import glob
 import gzip
 import importlib
@@ -41,6 +42,8 @@ OPENERS: dict[str, Callable[..., Any]] = {
     ".bz2": bz2.open,
     ".zst": _open_zstandard,
 }
+# To tell a binary file from text in another encoding.
+BYTES_LOOKED_AT = 1024
 PACKED = ".gz, .xz, .bz2 and .zst"
 # How help texts say what a list of files may be.
 TEXT_FILES = f"Text, a sentence a line; names or patterns, also {PACKED}."
@@ -55,7 +58,9 @@ def find_files(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[s
         matches = [name] if name == STANDARD_INPUT or os.path.exists(name) else sorted(glob.glob(name, recursive=True))
         if not matches:
             kind = "No file matches the pattern" if glob.has_magic(name) else "There is no file"
-            raise ValueError(f"{kind} {name}. Expected text files, also {PACKED}.")
+            is_text = " " in name or not name
+            shown, text = (repr(name), " A sentence itself is read from standard input, -.") if is_text else (name, "")
+            raise ValueError(f"{kind} {shown}. Expected text files, also {PACKED}.{text}")
         paths += [match for match in matches if match == name or not os.path.isdir(match)]
     folders = [path for path in paths if path != STANDARD_INPUT and os.path.isdir(path)]
     if folders:
@@ -117,7 +122,12 @@ def numbered_lines(
                     f"{_shown(path)}, line {number} is longer than {LONGEST_LINE:,} bytes. Expected text with line "
                     "ends."
                 )
-            yield number, _decode(line, errors, path, number).rstrip("\r\n")
+            try:
+                text = _decode(line, errors, number)
+            except UnicodeDecodeError as error:
+                peek = getattr(file, "peek", lambda size: b"")
+                raise _not_utf8(path, number, error, line + peek(BYTES_LOOKED_AT)) from None
+            yield number, text.rstrip("\r\n")
             if progress is not None:
                 progress.update(raw.tell() - before)
                 before = raw.tell()
@@ -152,16 +162,22 @@ def excerpt(text: str, longest: int = 200) -> str:
     return text if len(text) <= longest else f"{text[:longest]} ..."
 
 
-def _decode(line: bytes, errors: str, path: str | os.PathLike, number: int) -> str:
+def _decode(line: bytes, errors: str, number: int) -> str:
     if number == 1:
-        line = line.removeprefix(b"\xef\xbb\xbf")  # byte order mark
-    try:
-        return line.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{_shown(path)}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start + 1}). "
-            "Expected UTF-8. errors='replace' (--errors replace) reads it anyway."
-        ) from None
+        line = line.removeprefix(codecs.BOM_UTF8)
+    return line.decode("utf-8", errors)
+
+
+def _not_utf8(path: str | os.PathLike, number: int, error: UnicodeDecodeError, content: bytes) -> ValueError:
+    """What to do about a line; `content` begins with it."""
+    if number == 1 and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        advice = "It is UTF-16. Expected UTF-8, as `iconv -f UTF-16 -t UTF-8` writes it."
+    elif b"\0" in content:
+        advice = "It looks like a binary file. Expected text in UTF-8."
+    else:
+        advice = "Expected UTF-8. errors='replace' (--errors replace, where a command has it) reads it anyway."
+    place = f"byte 0x{error.object[error.start]:02x} at {error.start + 1}"
+    return ValueError(f"{_shown(path)}, line {number}: not UTF-8 ({place}). {advice}")
 
 
 def _shown(path: str | os.PathLike) -> str:

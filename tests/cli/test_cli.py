@@ -115,6 +115,7 @@ def test_complaints_are_sentences(command, lm_folder, converted, text, tmp_path)
         (["perplexity", without_softmax, text], f"Error: {without_softmax} holds ElmoModel, which has no softmax"),
         (["score", without_softmax, text], f"Error: {without_softmax} holds ElmoModel, which has no softmax"),
         (["substitute", lm_folder, "a b", 2], "Error: Position 2 is not in the text, which has 2 words"),
+        (["substitute", lm_folder, "", 0], "Error: Position 0 is not in the text, which has 0 words."),
     ):
         code, _, err = command(*arguments)
         assert code == 1 and complaint in err and "Traceback" not in err

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import threading
 
@@ -71,6 +72,35 @@ def test_text_that_is_not_utf8(folder):
     assert list(read_lines(folder / "bad.txt.gz", errors="ignore")) == ["good", "abc", "good"]
     with pytest.raises(ValueError, match="Invalid `errors`: 'no'. Expected 'strict', 'replace' or 'ignore'"):
         list(read_lines(folder / "a.txt", errors="no"))
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (
+            "Das Haus ist groß.".encode("utf-16"),
+            "It is UTF-16. Expected UTF-8, as `iconv -f UTF-16 -t UTF-8` writes it.",
+        ),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "It looks like a binary file. Expected text in UTF-8."),
+        (
+            "groß".encode("latin-1"),
+            "Expected UTF-8. errors='replace' (--errors replace, where a command has it) reads it",
+        ),
+    ],
+)
+def test_what_a_file_may_be_that_is_not_utf8(content, advice, folder):
+    (folder / "bad").write_bytes(content)
+    with pytest.raises(ValueError, match=r"bad, line 1: not UTF-8 \(byte 0x.. at \d\)\. " + re.escape(advice)):
+        list(read_lines(folder / "bad"))
+
+
+def test_a_sentence_in_place_of_a_file(folder):
+    with pytest.raises(
+        ValueError, match=r"There is no file 'The cat sat\.'\. .* A sentence itself is read from standard input"
+    ):
+        list(read_lines("The cat sat."))
+    with pytest.raises(ValueError, match="There is no file ''. Expected text files"):
+        list(read_lines(""))
 
 
 @pytest.mark.parametrize("name", ["b.txt.gz", "c.txt.XZ", "d.bz2", "e.zst"])
