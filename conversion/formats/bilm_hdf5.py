@@ -1,5 +1,6 @@
 """options.json and weights.hdf5, the files of bilm-tf, which AllenNLP, simple-elmo, NLPL and SeqVec use too."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -16,6 +17,8 @@ from .source import Extras, Format, Part, Source, megabytes, softmax_rows, with_
 
 # A file of weights may also hold the softmax, and a cache of token vectors.
 OTHER_DATASETS = ("softmax/", "embedding")
+# The file of a softmax by itself, beside the weights.
+SOFTMAX = re.compile(r"softmax[^/]*\.(?:hdf5|h5)$", re.IGNORECASE)
 
 # (1, width, D, n) <-> (n, D, width)
 CONVOLUTION = Form(lambda x: (x.squeeze(0).transpose(2, 1, 0),), lambda x: x.transpose(2, 1, 0)[None])
@@ -45,6 +48,13 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
             others = tuple(name for name in softmax.names() if not name.startswith("softmax/"))
             parts.append(Part(softmax, softmax_map(config), others))
         release, warning = released_weights(files.weights)
+        notes = [warning] if warning else []
+        beside = [name for name in bundle.top if SOFTMAX.search(name)]
+        if len(parts) == 1 and beside and not bundle.pair:
+            notes.append(
+                f"{beside[0]} is left out. With --vocabulary and --softmax and the names of these files (`vocabulary` "
+                "and `softmax` in Python) the result is a language model."
+            )
         description = (
             f"{files.options.name}, {files.weights.name} ({len(weights.names())} datasets, "
             f"{megabytes(files.weights.stat().st_size)})"
@@ -54,7 +64,7 @@ def open_source(bundle: Bundle, extras: Extras) -> Iterator[Source]:
             parts,
             f"{description}, the released {release}" if release else description,
             vocabulary=vocabulary,
-            notes=[warning] if warning else [],
+            notes=notes,
             release=release,
         )
 

@@ -18,7 +18,7 @@ from elmo_hf.model.modeling_elmo import ElmoModel, LstmWeights, linear, lstm_ste
 OPSET = 20
 MAX_PROTOBUF = 2_000_000_000  # bytes; the weights of larger models are written to a second file
 # The scan of older versions of torch exports only for fixed sizes, if it is there.
-CAN_EXPORT = torch.torch_version.TorchVersion(torch.__version__) >= (2, 13)
+CAN_EXPORT = torch.torch_version.TorchVersion(torch.__version__) >= "2.13"
 MISSING = "Writing ONNX needs the packages onnx and onnxscript: pip install 'elmo-hf[onnx]'."
 
 

@@ -107,10 +107,12 @@ class NeighbourIndex:
                 raise ValueError(f"{folder} holds files, but no index. Expected a new folder.")
             folder.mkdir(parents=True, exist_ok=True)
             state = _State(VERSION, layer, reader.size)
+            # Before any other file: a run that ends in its first step is resumed too.
+            _write_state(folder, state)
         if (state.layer, state.size) != (layer, reader.size):
             raise ValueError(
-                f"{folder} was begun with layer {state.layer} and vectors of {state.size} numbers; asked for are "
-                f"layer {layer} and {reader.size}. Accepted is the same model and layer, or another folder."
+                f"{folder} was begun with layer {state.layer} and vectors of {state.size} numbers, not with layer "
+                f"{layer} and {reader.size}. Expected the same model and layer, or another folder."
             )
         if not state.finished:
             _write_vectors(folder, state, reader, sentences, limit, progress)

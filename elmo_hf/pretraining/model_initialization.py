@@ -91,7 +91,7 @@ def with_new_vocabulary(
     config = ElmoConfig.from_pretrained(name)
     if config.word_input:
         raise ValueError(
-            f"{name} reads words of its own vocabulary; a new one fits only models that read characters. Accepted is "
+            f"{name} reads words of its own vocabulary; a new one fits only models that read characters. Expected "
             "--extend-vocab."
         )
     if before is not None and config.vocab_size == len(before):

@@ -61,6 +61,16 @@ def test_an_interrupted_index_ends_as_one_that_was_not(reader, tmp_path, monkeyp
     assert 100 <= len(whole) < 106 and len(whole.words) == 9
 
 
+def test_an_index_whose_text_cannot_be_read_is_begun_again(reader, tmp_path):
+    def unreadable():
+        raise ValueError("There is no file")
+        yield
+
+    with pytest.raises(ValueError, match="There is no file"):
+        NeighbourIndex.build(tmp_path / "index", reader, unreadable())
+    assert len(NeighbourIndex.build(tmp_path / "index", reader, ["The bank lends ."])) == 4
+
+
 def test_what_is_not_an_index_of_this_model_is_refused(reader, tokenizer, tmp_path):
     index = NeighbourIndex.build(tmp_path / "index", reader, SENTENCES)
     sizes = {"character_cnn_filters": [[1, 8]], "projection_size": 8, "cell_size": 12}

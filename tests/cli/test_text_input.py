@@ -121,6 +121,22 @@ def test_a_file_in_place_of_the_model(command, folder, tmp_path, name):
     assert code == 2 and "is a file. Expected a model: a folder" in err and "MODEL comes before the files" in err
 
 
+def test_a_file_as_the_model_of_an_option(command, folder, tmp_path):
+    """Its place among the arguments does not matter."""
+    arguments = (
+        "finetune",
+        "ner",
+        "--train",
+        folder / "raw.txt",
+        "--model",
+        folder / "raw.txt",
+        "-o",
+        tmp_path / "out",
+    )
+    code, _, err = command(*arguments)
+    assert code == 2 and "Expected a model: a folder" in " ".join(err.split()) and "comes before" not in err
+
+
 def test_a_plot_of_many_sentences_is_refused_before_the_model_is_loaded(command, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("elmo_hf.ElmoScorer.from_pretrained", None)  # calling it would be a TypeError
     code, _, err = command("analyse", "surprise", "english", folder / "raw.txt", "--plot", tmp_path / "plot.png")

@@ -28,7 +28,7 @@ def language_model(tmp_path):
     return tmp_path / "lm", model
 
 
-def test_the_softmax_is_written_if_it_is_there_asked_for_or_not(language_model, tmp_path):
+def test_the_softmax_is_written_if_it_is_there_asked_for_or_not(language_model, tmp_path, caplog):
     folder, model = language_model
     assert [path.name for path in export(folder, tmp_path / "a")] == [
         "options.json",
@@ -37,7 +37,11 @@ def test_the_softmax_is_written_if_it_is_there_asked_for_or_not(language_model, 
         "weights.hdf5",
     ]
     assert "softmax.hdf5" not in [path.name for path in export(folder, tmp_path / "b", softmax=False)]
+    assert not isinstance(convert(tmp_path / "a", output_dir=tmp_path / "without"), ElmoForPreTraining)
+    assert "softmax.hdf5 is left out. With --vocabulary and --softmax" in caplog.text
+    caplog.clear()
     back = convert(tmp_path / "a", output_dir=tmp_path / "back", softmax=tmp_path / "a" / "softmax.hdf5")
+    assert "left out" not in caplog.text
     assert torch.equal(back.softmax.weight, model.softmax.weight)
     assert torch.equal(back.softmax.bias, model.softmax.bias)
 
