@@ -209,7 +209,8 @@ def files_of_the_package():
     tree |= {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf" / "bundled").rglob("*.*") if path.is_file()
     }
-    tree |= {"elmo_hf/py.typed", "elmo_hf/kernels/native/elmo_lstm.c"}
+    tree |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "elmo_hf/kernels/native").glob("*.[ch]")}
+    tree.add("elmo_hf/py.typed")
     return {name for name in tree if "__pycache__" not in name}
 
 

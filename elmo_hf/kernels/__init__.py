@@ -20,7 +20,7 @@ from .distinct_rows import distinct_rows
 from .linear import linear
 from .lstm import lstm_layer
 from .native import set_check
-from .native_lstm import largest_difference
+from .native_check import difference_from_python
 from .prepared import constant_weights
 from .sentence_cache import SentenceCache
 from .softmax import softmax_nll
@@ -39,7 +39,7 @@ ALL_KERNELS: dict[str, Callable] = {
 # What a model and its tokenizer look up. ELMO_HF_KERNELS=0 leaves it empty.
 KERNELS: dict[str, Callable] = {} if os.environ.get("ELMO_HF_KERNELS") == "0" else dict(ALL_KERNELS)
 
-set_check(largest_difference)
+set_check(difference_from_python)
 
 
 def describe(model: Any) -> str:

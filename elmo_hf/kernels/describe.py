@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from . import native_lstm, onednn
-from .native import library
+from .native import library, supports
 
 
 def describe_model(model: Any, has_kernels: bool) -> str:
@@ -27,15 +27,16 @@ def describe_model(model: Any, has_kernels: bool) -> str:
     quantized = weights.weight_input is None
     dtype, device = weights.bias.dtype, weights.bias.device
     type_name = str(dtype).removeprefix("torch.")
+    kind = "int8" if quantized else type_name
     if not has_kernels:
         return f"plain torch: {type_name} on {device}, no kernels."
     products = "oneDNN" if onednn.supports(device.type, dtype) else "torch"
     if quantized:
         type_name = f"int8 weights, {type_name} between them,"
         products = "oneDNN in eight bits" if onednn.supports_int8(device.type) else f"{products} as floats"
-    native = library() if device.type == "cpu" and dtype == torch.float32 and not quantized else None
+    native = library() if device.type == "cpu" and supports(kind) else None
     if native is not None and not weights.bias.shape[0] % (4 * native.lanes):
-        most = native_lstm.most_texts(weights.weight_input)
+        most = native_lstm.most_texts(weights.weight_input_int8 if quantized else weights.weight_input)
         products = f"{products} and {native.name}{'' if most is None else f' for up to {most} texts'}"
     elif device.type == "cpu" and library() is None:
         products = f"{products}, without the native library (install a C compiler, then elmo-hf again)"

@@ -85,6 +85,12 @@ def supports_int8(device_type: str) -> bool:
     return hasattr(torch.cpu, "_is_vnni_supported") and torch.cpu._is_vnni_supported()
 
 
+@functools.cache
+def multiplies_matrices() -> bool:
+    """Whether the processor has units for products of whole matrices in bfloat16 and int8 (AMX), which oneDNN uses."""
+    return hasattr(torch.cpu, "_is_amx_tile_supported") and torch.cpu._is_amx_tile_supported()
+
+
 def sigmoid_backward(d_y: torch.Tensor, y: torch.Tensor, out: torch.Tensor):
     """`out = d_y * y * (1 - y)` for y = sigmoid(x)."""
     torch.ops.aten.sigmoid_backward.grad_input(d_y, y, grad_input=out)

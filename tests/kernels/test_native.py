@@ -67,9 +67,8 @@ def assert_equal_to_plain_functions(model, batch):
 def compiled(*flags):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "elmo_lstm.so"
-        subprocess.run(
-            [COMPILER, *build.FLAGS, "-shared", "-fPIC", *flags, "-o", str(path), str(build.SOURCE)], check=True
-        )
+        command = [COMPILER, *build.FLAGS, "-shared", "-fPIC", *flags, "-o", str(path), *map(str, build.SOURCES)]
+        subprocess.run(command, check=True)
         return path.read_bytes()
 
 
@@ -117,7 +116,7 @@ def test_a_cell_that_does_not_fit_the_vectors_is_computed_in_python(tmp_path, ba
 def test_large_weights_take_it_for_few_texts_only(tmp_path, batch, monkeypatch, narrow_or_crowded):
     compiled_library, seen = loader.Library(built(tmp_path), "test"), []
     real = compiled_library.layer
-    compiled_library.layer = lambda *arguments: seen.append(arguments[8]) or real(*arguments)
+    compiled_library.layer = lambda *arguments: seen.append(arguments[11]) or real(*arguments)
     use_library(lambda: compiled_library)
     model = new_model()
     outputs(model, batch)

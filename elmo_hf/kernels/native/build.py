@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE / "elmo_lstm.c"
+SOURCES = [HERE / f"{name}.c" for name in ("elmo_lstm", "training_cell", "hash", "units")]
+HEADERS = [HERE / f"{name}.h" for name in ("vectors", "products")]
 FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-w"]
 # Options of gcc and clang for the same processors, in words that old versions of both know.
 AVX2 = ["-mavx2", "-mfma", "-mbmi", "-mbmi2"]
@@ -60,7 +61,10 @@ def for_this_machine() -> Path | None:
     if compiler is None:
         return None
     # A home directory may be shared by machines with other processors.
-    marks = [SOURCE.read_bytes(), *map(str.encode, (compiler, platform.machine(), _processor(), *FLAGS))]
+    marks = [
+        *(file.read_bytes() for file in SOURCES + HEADERS),
+        *map(str.encode, (compiler, platform.machine(), _processor(), *FLAGS)),
+    ]
     key = hashlib.sha256(b"\0".join(marks)).hexdigest()[:16]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elmo_hf"
     path = folder / f"elmo_lstm-{key}.so"
@@ -70,7 +74,7 @@ def for_this_machine() -> Path | None:
             library = Path(made) / path.name
             arm = platform.machine().lower() in ("arm64", "aarch64")
             native = ["-mcpu=native"] if arm else ["-march=native"]
-            _run([compiler, *FLAGS, "-shared", "-fPIC", *native, "-o", str(library), str(SOURCE)])
+            _compile([compiler, *FLAGS, "-shared", "-fPIC", *native, "-o", str(library)])
             checksum = library.with_suffix(".sha256")
             checksum.write_text(hashlib.sha256(library.read_bytes()).hexdigest(), encoding="ascii")
             library.replace(path)
@@ -100,7 +104,7 @@ def for_installation(folder: Path) -> list[str]:
         for name in names:
             path = Path(scratch) / file_name(name)
             instructions = INSTRUCTIONS[name.split("-", 1)[1]]
-            _run([compiler, *FLAGS, "-shared", "-fPIC", *instructions, "-o", str(path), str(SOURCE)])
+            _compile([compiler, *FLAGS, "-shared", "-fPIC", *instructions, "-o", str(path)])
             sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
         for name in sums:
             shutil.copy(Path(scratch) / name, folder / name)
@@ -113,13 +117,15 @@ def for_all_platforms(folder: Path = HERE):
     sums = {}
     with tempfile.TemporaryDirectory() as made:  # the compiler leaves more than libraries beside them
         for target, (triple, processor) in TARGETS.items():
-            path, compiled = Path(made) / file_name(target), Path(made) / f"{target}.o"
+            path, objects = Path(made) / file_name(target), []
             compiler = [sys.executable, "-m", "ziglang", "cc", "-target", triple]
             position_independent = [] if "windows" in target else ["-fPIC"]
-            options = [f"-mcpu={processor}", *FLAGS, *position_independent, "-c"]
-            _run([*compiler, *options, "-o", str(compiled), str(SOURCE)])
+            for source in SOURCES:
+                objects.append(str(Path(made) / f"{target}-{source.stem}.o"))
+                options = [f"-mcpu={processor}", *FLAGS, *position_independent, "-c"]
+                _run([*compiler, *options, "-o", objects[-1], str(source)])
             # Without -mcpu: zig compiles the C runtime of Windows, a minute of work, for each target and processor.
-            _run([*compiler, "-shared", "-s", "-o", str(path), str(compiled)])
+            _run([*compiler, "-shared", "-s", "-o", str(path), *objects])
             sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
             print(f"{path.name}: {path.stat().st_size:,} bytes", flush=True)
         for name in sums:
@@ -136,12 +142,21 @@ def _processor() -> str:
         return platform.processor()
 
 
+def _compile(command: list[str]):
+    """Compiles the library; by an old compiler, which does not know the units for bfloat16 and int8, without them."""
+    sources = [str(source) for source in SOURCES]
+    try:
+        _run([*command, *sources])
+    except OSError:
+        _run([*command, "-DFLOAT32_ONLY", *sources])
+
+
 def _run(command: list[str]):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise OSError(
-            f"{Path(command[0]).name} cannot build {SOURCE.name}: {said[-1] if said else 'it says nothing'}."
+            f"{Path(command[0]).name} cannot build {SOURCES[0].name}: {said[-1] if said else 'it says nothing'}."
         )
 
 

@@ -16,6 +16,7 @@ from . import build
 HERE = Path(__file__).resolve().parent
 MANIFEST = HERE / "libraries.json"  # sha256 of each library of a wheel, by its name
 VARIABLE = "ELMO_HF_NATIVE"
+KINDS = ("float32", "bfloat16", "int8")  # of products, by their numbers in C
 
 
 class Library:
@@ -24,17 +25,21 @@ class Library:
     def __init__(self, path: Path, name: str):
         self.name = name
         loaded = ctypes.CDLL(str(path))
-        loaded.elmo_lanes.restype = ctypes.c_int
         number, pointer, real = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
         self.layer = loaded.elmo_layer
-        self.layer.argtypes = [*[number] * 2, *[pointer] * 4, *[real] * 2, number, pointer, number, *[pointer] * 6]
+        sizes, weights, tensors = [number] * 3, [pointer] * 6, [pointer] * 7
+        self.layer.argtypes = [*sizes, *weights, *[real] * 2, number, pointer, number, *tensors]
         self.cell, self.cell_backward = loaded.elmo_cell, loaded.elmo_cell_backward
         self.cell.argtypes = [*[number] * 2, real, *[pointer] * 3]
         self.cell_backward.argtypes = [*[number] * 2, real, *[pointer] * 7]
         self.layer.restype = self.cell.restype = self.cell_backward.restype = None
         self.hash = loaded.elmo_hash
         self.hash.argtypes, self.hash.restype = [pointer, ctypes.c_uint64], ctypes.c_uint64
-        self.lanes = loaded.elmo_lanes()
+        kinds: int = loaded.elmo_kinds()
+        self.lanes: int = loaded.elmo_lanes()
+        self.zero_point: int = loaded.elmo_zero_point()
+        # What the processor has units for; a kind that gives other results than Python is removed when it is checked.
+        self.kinds = {kind for number, kind in enumerate(KINDS) if kinds >> number & 1}
 
 
 def find() -> Library | None:

@@ -1,0 +1,80 @@
+/* Vectors of LANES floats and the functions of them that a cell needs. */
+
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define ROWS 6 /* 6 x 4 sums stay in 32 registers */
+#elif defined(__AVX2__) && defined(__FMA__)
+#define LANES 8
+#define ROWS 3 /* 3 x 4 sums stay in 16 */
+#else
+#define LANES 4
+#define ROWS 6
+#endif
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+
+INLINE vec load(const float *from) {
+    vec x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+INLINE void store(float *to, vec x) { memcpy(to, &x, sizeof x); }
+
+INLINE vec all(float x) { return (vec){0} + x; }
+
+/* A number that is none stays none: no comparison with it is true. */
+INLINE vec at_most(vec x, float bound) {
+    ints above = x > all(bound);
+    return (vec)(((ints)all(bound) & above) | ((ints)x & ~above));
+}
+
+INLINE vec at_least(vec x, float bound) {
+    ints below = x < all(bound);
+    return (vec)(((ints)all(bound) & below) | ((ints)x & ~below));
+}
+
+INLINE vec clipped(vec x, float bound) { return at_least(at_most(x, bound), -bound); }
+
+/* e^x to two units in the last place: x = n ln 2 + r, a polynomial for e^r, and n added to the exponent. */
+INLINE vec exponential(vec x) {
+    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number in the lowest bits */
+    x = at_least(at_most(x, 87.0f), -87.0f);
+    vec shifted = x * 1.44269504088896341f + shift;
+    vec n = shifted - shift;
+    vec r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vec e = all(1.9875691500e-4f);
+    e = e * r + 1.3981999507e-3f;
+    e = e * r + 8.3334519073e-3f;
+    e = e * r + 4.1665795894e-2f;
+    e = e * r + 1.6666665459e-1f;
+    e = e * r + 5.0000001201e-1f;
+    e = e * (r * r) + r + 1.0f;
+    ints power = ((ints)shifted - (ints)all(shift)) << 23;
+    return (vec)((ints)e + power);
+}
+
+INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
+
+INLINE vec tangent(vec x) { return 2.0f / (1.0f + exponential(-2.0f * x)) - 1.0f; }
+
+/* sigmoid(x) tanh(y) with one division, which takes as long as all the rest. The divisor is infinite only where the
+   product is none: tanh(-20) is -1 already. */
+INLINE vec sigmoid_tangent(vec x, vec y) {
+    vec power = exponential(at_most(-2.0f * y, 40.0f));
+    return (1.0f - power) / ((1.0f + exponential(-x)) * (1.0f + power));
+}

@@ -1,0 +1,100 @@
+"""Whether the library in C computes what the loop in Python computes; checked once, before it is first used."""
+
+from typing import Any
+
+import torch
+
+from .cell import cell_, cell_backward_
+from .linear import PlainProduct, is_quantized
+from .loop import LayerProducts, Packed, through_time
+from .native import Library
+from .native_lstm import LayerTask, NativeCell
+from .native_weights import NativeWeights
+from .steps import Steps
+
+
+def difference_from_python(library: Library, kind: str) -> float:
+    """Between the library and the loop in Python, over small layers with and without projection and clips.
+
+    The largest difference in float32. Of the other kinds of products the mean, because a number halfway between two
+    representable ones may be rounded either way.
+    """
+    lengths = [5, 5, 4, 4, 3, 3, 1, 1]
+    batch_sizes = [sum(length > step for length in lengths) for step in range(lengths[0])]
+    cell, differences = 2 * library.lanes, []
+    for size, clips in ((cell - 3, (3.0, 0.5)), (2 * cell + 5, (0.3, None)), (cell, (None, None))):
+        shapes = [(4 * cell, size), (4 * cell, size), (4 * cell,), *([] if size == cell else [(size, cell)])]
+        # Larger weights would multiply rounding errors from token to token.
+        weights = [*_in_kind([0.3 * _numbers(*shape) for shape in shapes], kind), *([None] if size == cell else [])]
+        texts = len(lengths)
+        x, h, c = _numbers(sum(lengths), size), _numbers(texts, size), _numbers(texts, cell)
+        packed: Packed = (x.bfloat16(), h.bfloat16(), c.bfloat16()) if kind == "bfloat16" else (x, h, c)
+        with torch.no_grad():
+            exact_bias = [*weights[:2], weights[2].float(), weights[3]]
+            products = LayerProducts.of_weights(_RowByRow, exact_bias, clips)
+            expected = through_time(products, Steps.of(batch_sizes), *packed)
+            task = LayerTask(library, packed, weights, batch_sizes, clips)
+            task.arranged = NativeWeights.of(weights, library)
+            task.run()
+        pairs = zip(task.results(), expected, strict=True)
+        differences += [(actual.float() - other.float()).abs().nan_to_num(torch.inf) for actual, other in pairs]
+    if kind != "float32":
+        return max(float(difference.mean()) for difference in differences)
+    return max(*(float(difference.max()) for difference in differences), _largest_difference_of_cells(library))
+
+
+def _in_kind(weights: list[torch.Tensor], kind: str) -> list[Any]:
+    """The weights of a layer as a model of this kind has them; the third is the bias."""
+    if kind == "int8":
+        scales = [weight.abs().amax(-1).div(127) for weight in weights]
+        pairs = zip(weights, scales, strict=True)
+        return [w if w.dim() == 1 else ((w / scale[:, None]).round().to(torch.int8), scale) for w, scale in pairs]
+    return [weight.bfloat16() if kind == "bfloat16" else weight for weight in weights]
+
+
+def _largest_difference_of_cells(library: Library) -> float:
+    """The same for one step of the cell and of its backward pass."""
+    rows, size, largest = 3, 2 * library.lanes, 0.0
+    for bound in (None, 0.5):
+        results = []
+        for native in (NativeCell(library), None):
+            forward, backward = (cell_, cell_backward_) if native is None else (native.forward, native.backward)
+            gates, before = 3 * _numbers(rows, 4 * size), _numbers(rows, size)
+            after, d_m, d_c = before.clone(), _numbers(2 * rows, size)[rows:], _numbers(3 * rows, size)[2 * rows :]
+            m, d_gates, m_again = forward(gates, after, bound), torch.empty(rows, 4 * size), torch.empty(rows, size)
+            backward(d_gates, m_again, gates, before, after, d_m, d_c, bound)
+            results.append(torch.cat([gates, after, m, d_gates, d_c, m_again], 1))
+        largest = max(largest, float((results[0] - results[1]).abs().nan_to_num(torch.inf).max()))
+    return largest
+
+
+class _RowByRow(PlainProduct):
+    """Products without threads, of a weight in float32, bfloat16 or int8; sums are float32 in all of them.
+
+    The check computes hundreds of small products. On a busy machine each would wait for all processors, which would
+    delay the first sentence by seconds.
+    """
+
+    def __init__(self, weight: Any):
+        super().__init__(weight[0] if is_quantized(weight) else weight)
+        self.scale = weight[1] if is_quantized(weight) else None
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        scale = torch.ones(1) if self.scale is None else x.abs().amax(1, keepdim=True) / 127
+        rows = x.float() if self.scale is None else (x / scale).round()
+        y = torch.stack([(self.weight.float() * row).sum(1) for row in rows])
+        y = y if self.scale is None else y * scale * self.scale
+        return y if bias is None else y + bias
+
+    def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return other + self(x)
+
+    def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
+        y = self(x) if bound is None else self(x).clamp_(-bound, bound)
+        return y.to(x.dtype)
+
+
+def _numbers(*shape: int) -> torch.Tensor:
+    """Pseudo-random numbers between -1 and 1 that do not change the state of any random generator."""
+    k = torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64)
+    return (k * k * 0.6180339887498949 % 2 - 1).view(shape).float()

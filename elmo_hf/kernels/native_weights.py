@@ -1,0 +1,89 @@
+"""The weights of an LSTM layer in the order of the library in C, in float32, bfloat16 or int8.
+
+A word of 32 bits holds one number, two or four. LANES units of the cell, or outputs of the projection, lie side by
+side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from .cell import gate_bias
+from .linear import is_quantized
+from .native import Library
+
+PER_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
+
+
+def kind_of(weights: Sequence[Any]) -> str | None:
+    """In which kind of products a layer of these weights (input, state, bias, projection or None) is computed."""
+    matrices = [weight for weight in (*weights[:2], weights[3]) if weight is not None]
+    if all(is_quantized(weight) for weight in matrices):
+        return "int8"
+    if any(is_quantized(weight) for weight in matrices):
+        return None
+    return {torch.float32: "float32", torch.bfloat16: "bfloat16"}.get(matrices[0].dtype)
+
+
+@dataclass
+class NativeWeights:
+    """A layer's weights as the library reads them. G is how many numbers a word holds."""
+
+    kind: str
+    of_input: torch.Tensor  # (H / LANES, P / G rounded up, 4, LANES, G)
+    bias: torch.Tensor  # (4H,)
+    of_state: torch.Tensor  # (H / LANES, P / G rounded up, 4, LANES, G)
+    of_cell: torch.Tensor | None  # (P / (4 LANES) rounded up, H / G, 4, LANES, G)
+    scales: torch.Tensor | None = None  # of int8: of the outputs of the three, one behind the other
+    offsets: torch.Tensor | None = None  # in int32, what the zero point adds to each output, with a minus
+
+    @classmethod
+    def of(cls, weights: Sequence[Any], library: Library) -> "NativeWeights":
+        """Of the weights of input, state, bias, and projection or None."""
+        kind, lanes = kind_of(weights), library.lanes
+        assert kind is not None
+        of_input, of_state = (
+            _arranged(_values(weight).unflatten(0, (4, -1, lanes)).transpose(0, 1), kind) for weight in weights[:2]
+        )
+        of_cell = None
+        if weights[3] is not None:
+            of_cell = _arranged(_in_full_panels(_values(weights[3]), lanes).unflatten(0, (-1, 4, lanes)), kind)
+        result = cls(kind, of_input, gate_bias(weights[2].detach().float()), of_state, of_cell)
+        if kind == "int8":
+            present = [weight for weight in (*weights[:2], weights[3]) if weight is not None]
+            scales = torch.cat([scale.detach().float() for _, scale in present])
+            sums = torch.cat([values.detach().sum(1, dtype=torch.int32) for values, _ in present])
+            missing = -len(scales) % (4 * lanes)
+            result.scales, result.offsets = (
+                F.pad(part, (0, missing)) for part in (scales, -library.zero_point * sums)
+            )
+        return result
+
+    def pointers(self) -> list[int]:
+        """Where the parts lie, in the order in which the library takes them."""
+        parts = self.of_input, self.bias, self.of_state, self.of_cell, self.scales, self.offsets
+        return [0 if part is None else part.data_ptr() for part in parts]
+
+
+def words_of(kind: str, numbers: int) -> int:
+    """In how many words a row of numbers is stored, with the word of its scale."""
+    return -(-numbers // PER_WORD[kind]) + 1
+
+
+def _values(weight: Any) -> torch.Tensor:
+    return (weight[0] if is_quantized(weight) else weight).detach()
+
+
+def _arranged(panels: torch.Tensor, kind: str) -> torch.Tensor:
+    """(panels, 4, LANES, columns) -> (panels, columns / G rounded up, 4, LANES, G)."""
+    per_word = PER_WORD[kind]
+    panels = F.pad(panels, (0, -panels.shape[-1] % per_word)).unflatten(-1, (-1, per_word))
+    return panels.permute(0, 3, 1, 2, 4).contiguous()
+
+
+def _in_full_panels(weight: torch.Tensor, lanes: int) -> torch.Tensor:
+    """A weight (P, H) with rows of zeros behind it, so that there are 4 LANES for each panel."""
+    return F.pad(weight, (0, 0, 0, -len(weight) % (4 * lanes)))
