@@ -3,6 +3,7 @@
 import json
 import random
 from string import ascii_lowercase
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -121,6 +122,20 @@ def test_a_word_that_changed_is_ranked_first(reader):
     assert [sum(c.shares[side] for c in plane.clusters) for side in (0, 1)] == pytest.approx([1, 1])
     again = change(reader, old, new, words=["plane"], options=QUICK)
     assert again.words[0].values == pytest.approx(plane.values) and again.words[0].p == plane.p
+
+
+def test_substitutes_belong_to_their_corpus(reader):
+    class Scorer:
+        def substitutes(self, texts, positions, count, is_split_into_words):
+            assert is_split_into_words and {text[place] for text, place in zip(texts, positions, strict=True)} == {
+                "plane"
+            }
+            fitting = ["jet" if AIR[0] in text else "board" for text in texts]
+            return [[SimpleNamespace(word=word) for word in (one, "Plane", "thing", ".")] for one in fitting]
+
+    old, new = _corpus({"plane": WOOD}, 0), _corpus({"plane": [AIR[0]]}, 1)
+    result = change(reader, old, new, words=["plane"], scorer=Scorer(), options=QUICK)
+    assert result.words[0].substitutes == [["board"], ["jet"]]
 
 
 def test_frequent_words_without_a_list(reader):

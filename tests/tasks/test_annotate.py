@@ -1,6 +1,7 @@
 """`elmo-hf annotate` and ElmoAnnotator: labels, formats, sharing of a biLM, resuming after kills."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -151,6 +152,17 @@ def test_another_model_or_input_does_not_go_on(models, data, tmp_path):
         annotate({"tagger": models["pos"]}, data, output)
     with pytest.raises(ValueError, match="other sentences"):
         annotate_corpus([models["tagger"]], ["Other text ."] * 100, output, part_sentences=40, part_characters=10**6)
+
+
+def test_other_weights_in_the_same_folder_do_not_go_on(models, data, tmp_path):
+    output, folder = tmp_path / "out.conll", str(shutil.copytree(models["pos"], tmp_path / "pos"))
+    assert killed_at_rename(lambda: annotate({"tagger": folder}, data, output), r"part-000002")
+    model = ElmoForTokenClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.elmo.bilm.forward_layers[0].bias[0] += 0.5
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match="was made with weights = "):
+        annotate({"tagger": folder}, data, output)
 
 
 def test_damaged_shards_are_named(models, data, tmp_path):

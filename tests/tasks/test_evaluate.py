@@ -12,6 +12,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from elmo_hf.tasks import evaluate
 from elmo_hf.tasks.classification.regression import RegressionTask
 from elmo_hf.tasks.classification.task import ClassificationTask, ClassifiedText
+from elmo_hf.tasks.evaluation.evaluate import _worst
 from elmo_hf.tasks.evaluation.resampling import bootstrap_interval, paired_difference, randomization_test
 from elmo_hf.tasks.tagging.spans import label_spans
 from elmo_hf.tasks.tagging.task import TaggedSentence, TaggingTask
@@ -78,6 +79,18 @@ def test_the_paired_test_is_that_of_the_signs():
     assert randomization_test(first, second, accuracy, samples=40_000) == pytest.approx(2 * tail, abs=0.002)
     low, high = paired_difference(first, second, accuracy)
     assert low < 0.18 < high and low > 0
+
+
+def test_the_worst_examples_come_first_and_right_ones_not_at_all():
+    class Task:
+        def errors(self, examples, predictions):
+            return [abs(gold - guess) for gold, guess in zip(examples, predictions, strict=True)]
+
+        def show(self, example, prediction):
+            return f"{example} {prediction}"
+
+    assert _worst(Task(), [1, 2, 3, 4, 5], [1, 5, 3, 9, 2], 2) == ["4 9", "2 5"]
+    assert _worst(Task(), [1, 2, 3, 4, 5], [1, 5, 3, 9, 2], 20) == ["4 9", "2 5", "5 2"]
 
 
 def test_the_command_reports_labels_confusions_and_the_worst(tagger, base_model, data, command, tmp_path):

@@ -12,7 +12,9 @@ from transformers import pipeline
 
 from elmo_hf import ElmoForTokenClassification, ElmoTokenizer
 from elmo_hf.tasks import finetune, task_names
+from elmo_hf.tasks.finetuning import run
 from elmo_hf.tasks.finetuning.run import RESULT
+from elmo_hf.tasks.finetuning.trainer import EpochOrder
 
 
 def silent(line):
@@ -73,6 +75,26 @@ def test_a_killed_run_ends_with_the_same_bytes(base_model, data, tmp_path):
     assert not (tmp_path / "killed").exists()
     complete(again)
     assert bytes_of(tmp_path / "killed") == bytes_of(tmp_path / "whole")
+
+
+def test_a_run_that_breaks_off_within_an_epoch_reads_the_rest_in_the_same_order(
+    base_model, data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(run, "EVALUATION_STEPS", 3)  # of 8 in an epoch
+    whole = run_ner(base_model, data, tmp_path / "whole", epochs=1)
+    save = EpochOrder.on_save
+
+    def break_off(*arguments, **keywords):
+        save(*arguments, **keywords)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EpochOrder, "on_save", break_off)
+        run_ner(base_model, data, tmp_path / "resumed", epochs=1)
+    assert [path.name for path in (tmp_path / "resumed.run").glob("checkpoint-*")] == ["checkpoint-3"]
+    resumed = run_ner(base_model, data, tmp_path / "resumed", epochs=1)
+    losses, of_whole = ([entry.get("loss") for entry in each.state.log_history] for each in (resumed, whole))
+    assert losses == of_whole and len({*losses}) > 2
 
 
 def test_a_run_that_stopped_early_stops_again(base_model, data, tmp_path):
