@@ -17,6 +17,8 @@ DOTS = 100  # an inch
 SUFFIXES = (".png", ".svg", ".pdf")
 WORDS_A_STRIP = 14
 LONGEST_LABEL = 32
+# More cannot be read in a picture, and would take minutes to draw.
+MOST_WORDS = 300
 
 
 def new_figure(height: float) -> Any:
@@ -51,6 +53,11 @@ def save(figure: Any, path: str | os.PathLike):
     figure.savefig(path, metadata=metadata)
 
 
+def _check_length(words: int):
+    if words > MOST_WORDS:
+        raise ValueError(f"{words:,} words are too many for a plot. Expected at most {MOST_WORDS}.")
+
+
 def heat_maps(
     path: str | os.PathLike,
     panels: Sequence[tuple[str, np.ndarray]],
@@ -62,6 +69,7 @@ def heat_maps(
     limits: tuple[float, float],
 ):
     """Tables of numbers side by side, one colour scale for all; the numbers are written where there is room."""
+    _check_length(max(len(rows), len(columns)))
     rows, columns = _shortened(rows), _shortened(columns)
     # Room for the labels on the left and below, in inches; what is left is shared by the columns.
     left, below = 0.085 * max(map(len, rows)) + 0.4, 0.4
@@ -91,6 +99,7 @@ def word_strips(path: str | os.PathLike, words: Sequence[str], values: Mapping[s
     """A sentence as strips of words, a row of colours for each kind of value."""
     if not words:
         raise ValueError("The sentence has no words to draw. Expected at least one.")
+    _check_length(len(words))
     strips = [range(start, min(start + WORDS_A_STRIP, len(words))) for start in range(0, len(words), WORDS_A_STRIP)]
     longest = min(max(map(len, words)), LONGEST_LABEL)
     figure = new_figure(len(strips) * (0.3 * len(values) + 0.09 * longest + 0.35) + 0.3)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .language_model import Device
+from .models import find_model_argument
 
 TAGGERS = ("english-ner", "english-pos")
 
@@ -45,9 +46,13 @@ def page(
     On this machine alone any other model may be named in the page too; for visitors from elsewhere (--host) only those
     that are given here.
     """
-    from elmo_hf.hub.model_names import bundled_names
+    from elmo_hf.hub.model_names import bundled_names, resolve_model
     from elmo_hf.page import PageModels, launch_page
+    from elmo_hf.page.app import import_gradio
 
+    import_gradio()
+    for name in [*(models or []), *(tagger or [])]:
+        resolve_model(str(find_model_argument(name)))  # only a check: the page shows the names as they were typed
     start = time.perf_counter()
     any_model = host in ("127.0.0.1", "localhost", "::1")
     taggers = [name for name in TAGGERS if name in bundled_names()] if tagger is None else tagger

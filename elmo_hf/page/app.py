@@ -50,7 +50,7 @@ def build_page(models: PageModels) -> Any:
 
     ```
     """
-    gradio = _gradio()
+    gradio = import_gradio()
     with gradio.Blocks(title="What ELMo sees", analytics_enabled=False) as page:
         gradio.Markdown(INTRODUCTION)
         if not models.taggers:
@@ -158,7 +158,7 @@ def _textbox(gradio: Any, text: str, name: str) -> Any:
 
 def launch_page(models: PageModels, host: str = "127.0.0.1", port: int | None = None, wait: bool = True) -> Any:
     """Serves the page; `wait=False` returns once it answers."""
-    gradio = _gradio()
+    gradio = import_gradio()
     from starlette.middleware import Middleware
 
     page = build_page(models)
@@ -183,7 +183,8 @@ def launch_page(models: PageModels, host: str = "127.0.0.1", port: int | None = 
     return page
 
 
-def _gradio() -> Any:
+def import_gradio() -> Any:
+    """The package gradio, or an ImportError that says how to install it."""
     # Read when gradio is imported: no counting of visits, no question for a newer version.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     try:

@@ -19,6 +19,13 @@ def scorer(lm_folder):
     return ElmoScorer.from_pretrained(lm_folder)
 
 
+def test_a_plot_of_too_many_words_is_refused(scorer, tmp_path):
+    """It would take minutes, and nobody could read it."""
+    (result,) = word_surprisal(scorer, ["a " * 301])
+    with pytest.raises(ValueError, match="301 words are too many for a plot. Expected at most 300"):
+        result.plot(tmp_path / "plot.png")
+
+
 def test_left_and_right_are_what_the_scorer_says(scorer):
     for found, score in zip(word_surprisal(scorer, SENTENCES), scorer.score(SENTENCES), strict=True):
         assert found.words == score.tokens[1:-1]

@@ -137,6 +137,20 @@ def test_a_file_as_the_model_of_an_option(command, folder, tmp_path):
     assert code == 2 and "Expected a model: a folder" in " ".join(err.split()) and "comes before" not in err
 
 
+def test_the_page_checks_names_before_it_loads_models(command, folder, monkeypatch):
+    monkeypatch.setattr("elmo_hf.page.app.import_gradio", lambda: None)
+    monkeypatch.setattr("elmo_hf.page.PageModels", None)  # calling it would be a TypeError
+    code, _, err = command("page", "english", folder / "raw.txt")
+    assert code == 2 and "is a file. Expected a model: a folder" in " ".join(err.replace("│", " ").split())
+    code, _, err = command("page", "english", "--tagger", "englsh-ner")
+    assert code == 1 and "Did you mean english-ner?" in err
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    monkeypatch.setattr("elmo_hf.page.PageModels", None)
+    code, _, err = command("page")
+    assert code == 1 and "pip install 'elmo-hf[page]'" in err
+
+
 def test_a_plot_of_many_sentences_is_refused_before_the_model_is_loaded(command, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("elmo_hf.ElmoScorer.from_pretrained", None)  # calling it would be a TypeError
     code, _, err = command("analyse", "surprise", "english", folder / "raw.txt", "--plot", tmp_path / "plot.png")
