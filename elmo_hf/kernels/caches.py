@@ -32,7 +32,7 @@ def cache_words(model: Any, number: int | None = None, megabytes: float | None =
         raise ValueError(
             "Invalid arguments of cache_words. Expected a number of words or `megabytes=`, one of the two."
         )
-    amount = megabytes if number is None else number
+    amount = next(value for value in (number, megabytes) if value is not None)
     if amount < 0:
         raise ValueError(f"Invalid size of the cache: {amount}. Expected a number of at least 0.")
     if not model.config.word_input:

@@ -238,9 +238,9 @@ class ElmoConfig(PreTrainedConfig):
 
     def validate_architecture(self):
         """Checks the fields, also against each other; each message names a field, its value and what is expected."""
-        for names, is_valid, expected in FIELD_RULES:
+        for names, rule, expected in FIELD_RULES:
             for name in names.split():
-                check(is_valid(getattr(self, name)), name, getattr(self, name), expected)
+                check(rule(getattr(self, name)), name, getattr(self, name), expected)
         expected = f"at least `projection_size` ({self.projection_size}), because a projection only reduces the size"
         check(self.cell_size >= self.projection_size, "cell_size", self.cell_size, expected)
         if self.word_input:

@@ -71,7 +71,8 @@ def choose_plan(words: int, minutes: float) -> Plan:
 
 def choose_sizes(settings: Settings, corpus: Corpus, say: Callable[[str], Any]) -> Settings:
     """Returns the settings with those that were not given chosen by the amount of text and the time."""
-    limit, choices = settings.limit, {}
+    limit = settings.limit
+    choices: dict[str, Any] = {}
     if settings.min_count is None:
         choices["min_count"] = _min_count(corpus)
     batch_size = DEFAULT_BATCH_SIZE

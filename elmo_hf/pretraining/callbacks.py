@@ -72,8 +72,8 @@ class TimeLimit(TrainerCallback):
         elif step - self.first[0] >= STEPS_MEASURED or used >= self.clock.limit / 10:
             seconds = (used - self.first[1]) / (step - self.first[0])
             left = max(round((self.clock.limit - used) / seconds), 1)
-            self.schedule.fix(min(step + left, state.max_steps), step)
-            state.max_steps = self.schedule.steps
+            state.max_steps = min(step + left, state.max_steps)
+            self.schedule.fix(state.max_steps, step)
             self.on_fix(self.schedule)
 
 

@@ -25,8 +25,10 @@ IGNORED_SETTINGS = (
     "card_data",
     "dtype",
     "freeze_bilm",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
 )
-IGNORED_SETTINGS += ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
@@ -53,7 +55,7 @@ def newest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
 def find_checkpoints(folder: str | os.PathLike) -> tuple[Path | None, list[str]]:
     """Returns the newest complete checkpoint, and why each newer one was skipped."""
-    skipped = []
+    skipped: list[str] = []
     for path in _checkpoints(Path(folder))[::-1]:
         problem = manifest_problem(path)
         if problem is None:

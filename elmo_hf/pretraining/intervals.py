@@ -26,7 +26,7 @@ class Interval:
         """
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", text)
         number = float(match[1]) if match else 0.0
-        if not number or (match[2] is None and not number.is_integer()):
+        if match is None or not number or (match[2] is None and not number.is_integer()):
             raise ValueError(f"{text!r}. Expected steps, e.g. 500, or a time, e.g. 30s, 10min or 2h.")
         if match[2] is None:
             return cls(steps=int(number))

@@ -72,7 +72,7 @@ def trained_model(name: str | os.PathLike, tokenizer: ElmoTokenizer) -> ElmoForP
             f"{name} has no vocabulary to predict words of. Expected --new-vocab, which gives it the words of the "
             "corpus, or a model that was converted with --vocabulary and --softmax."
         )
-    model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
+    model, report = _load_with_report(name)
     if any(key.startswith("softmax.") for key in report["missing_keys"]):
         raise ValueError(f"{name} has no softmax over words. Expected --new-vocab, which gives it a new one.")
     rows, words = model.config.vocab_size, len(tokenizer.word_vocabulary)
@@ -95,7 +95,7 @@ def with_new_vocabulary(
             "--extend-vocab."
         )
     if before is not None and config.vocab_size == len(before):
-        model, report = ElmoForPreTraining.from_pretrained(name, output_loading_info=True)
+        model, report = _load_with_report(name)
         if not any(key.startswith("softmax.") for key in report["missing_keys"]):
             return with_words(model, before, vocabulary, counts)
     body = ElmoModel.from_pretrained(name)
@@ -105,6 +105,12 @@ def with_new_vocabulary(
 
 
 @torch.no_grad()
+def _load_with_report(name: str | os.PathLike) -> tuple[ElmoForPreTraining, dict[str, Any]]:
+    """A model, and which of its weights the checkpoint does not hold."""
+    loader: Any = ElmoForPreTraining.from_pretrained  # its type does not know of the report
+    return loader(name, output_loading_info=True)
+
+
 def with_words(
     model: ElmoForPreTraining, before: Sequence[str], vocabulary: Sequence[str], counts: np.ndarray
 ) -> ElmoForPreTraining:

@@ -20,6 +20,7 @@ def original_adagrad(parameters: list[nn.Parameter], lr: float, unroll_steps: in
 
 def share_sparse_gradient(parameter: nn.Parameter, accelerator: Accelerator):
     """Gives each process the mean of all processes' sparse gradients; only rows that somebody touched travel."""
+    assert parameter.grad is not None
     gradient = parameter.grad.coalesce()
     rows = accelerator.pad_across_processes(gradient.indices()[0])  # filled up with row 0 ...
     values = accelerator.pad_across_processes(gradient.values())  # ... and zeros
@@ -53,6 +54,8 @@ def use_sparse_gradients(model: ElmoForPreTraining) -> list[str]:
     model.softmax.sparse_gradients = True
     names = [] if model.config.share_embedding_softmax else ["softmax.weight"]
     if model.config.word_input:
-        model.elmo.token_encoder.embedding.sparse = True
+        embedding = model.elmo.token_encoder.embedding
+        assert embedding is not None
+        embedding.sparse = True
         names.append("elmo.token_encoder.embedding.weight")
     return names

@@ -28,7 +28,8 @@ class RunLength:
             steps = math.ceil(settings.epochs * math.ceil(windows.windows_per_epoch / settings.accumulate))
         if limit is not None and limit.steps:
             steps = min(steps, limit.steps)
-        has_time_limit = limit is not None and limit.seconds > 0
+        seconds = 0.0 if limit is None else limit.seconds
+        has_time_limit = seconds > 0
         warmup = settings.chosen("warmup_steps")
         if settings.warmup_steps is None:
             warmup = min(warmup, steps // MAX_WARMUP_SHARE)
@@ -37,7 +38,7 @@ class RunLength:
             if not resumes:
                 folder.forget_schedule()
             folder.read_schedule(schedule)
-        return cls(steps, limit.seconds if has_time_limit else math.inf, schedule)
+        return cls(steps, seconds if has_time_limit else math.inf, schedule)
 
     @property
     def max_steps(self) -> int:

@@ -204,7 +204,11 @@ class Settings:
             return value
         if name in ("optimizer", "schedule", "fresh_starts"):
             return getattr(RECIPES[self.recipe], name)
-        by_optimizer = {"learning_rate": LEARNING_RATES, "max_grad_norm": GRADIENT_NORMS, "warmup_steps": WARMUP}
+        by_optimizer: dict[str, Any] = {
+            "learning_rate": LEARNING_RATES,
+            "max_grad_norm": GRADIENT_NORMS,
+            "warmup_steps": WARMUP,
+        }
         return by_optimizer[name][self.chosen("optimizer")]
 
     def negative_samples(self, vocabulary_size: int) -> int | None:

@@ -22,6 +22,7 @@ def card_data(
         start = escaped(str(settings.start).rstrip("/").rpartition("/")[2])
         tuned = f"Tuned by `elmo-hf pretrain` from {start} on {text}"
         origin = [f"{before.get('origin', '')}\n\n{tuned}".lstrip()]
+    assert settings.batch_size is not None
     words = settings.batch_size * settings.unroll_steps * settings.accumulate * steps
     origin.append(
         f": {corpus.num_sentences:,} sentences of {corpus.num_words:,} words, split by {splitting}. {steps:,} steps, "

@@ -28,7 +28,8 @@ class SentenceStream:
 
     def __init__(self, corpus: Corpus, seed: int, shuffle: bool = True):
         self.corpus, self.seed, self.shuffle = corpus, seed, shuffle
-        self._block, self._pulled = (-1, -1), []
+        self._block = (-1, -1)
+        self._pulled: list = []
 
     def __call__(self, k: int) -> tuple[int, int]:
         """Returns the number and the predictions of the k-th sentence of the stream."""
@@ -158,6 +159,7 @@ class TrainingWindows(torch.utils.data.Dataset):
             return self._packed[1]
         if number < self._packer.window:
             self._packer = Packer(self._packer.stream, self.streams, self.unroll_steps)
+        packed: Any = None
         while self._packer.window <= number:
             self._states.append(self._packer.state())
             packed = self._packer.next()
@@ -170,7 +172,7 @@ class TrainingWindows(torch.utils.data.Dataset):
         begin = torch.from_numpy(np.array(self.inputs[BEGIN], np.int64)).to(first.device)
         return (first == begin).reshape(len(first), -1).all(1)
 
-    def _batch(self, rows: list[list[Segment]]) -> dict[str, torch.Tensor]:
+    def _batch(self, rows: list[list[Segment]]) -> dict[str, Any]:
         shape = (len(rows), self.unroll_steps)
         names = ["input_ids", "labels"]
         if self.bidirectional:

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -153,12 +154,13 @@ def unigram_perplexity(lines: Sequence[str] | Sequence[list[str]], tokenizer: El
 
     ```
     """
-    counts = line_counts(tokenizer.word_vocabulary, corpus) + 1.0  # so that nothing is impossible
+    counts = line_counts(tokenizer.word_vocabulary or [], corpus) + 1.0  # so that nothing is impossible
     word_lines = tokenizer.word_lines
     counts[word_lines[BOS]] = 0.0  # each direction predicts one of the two boundaries
     logs = np.log(np.maximum(counts, 1e-300)) - math.log(counts.sum())
     total, number = 0.0, 0
-    split = tokenizer.split(list(lines)) if isinstance(lines[0], str) else lines
+    texts: list[Any] = list(lines)
+    split = tokenizer.split(texts) if isinstance(texts[0], str) else texts
     for words in split:
         total -= sum(logs[word_lines.get(word, word_lines[UNK])] for word in words) + logs[word_lines[EOS]]
         number += len(words) + 1

@@ -264,7 +264,7 @@ class InterleavedHighwayLstm(nn.Module):
             x = reverse_words(h, mask) if backward else h
         return torch.where(mask[..., None], x, torch.zeros_like(x))
 
-    def _layer(self, gates: torch.Tensor, recurrent: nn.Linear) -> torch.Tensor:
+    def _layer(self, gates: torch.Tensor, recurrent: Any) -> torch.Tensor:
         size = self.size
         h = c = gates.new_zeros(gates.shape[0], size)
         mask = nn.functional.dropout(torch.ones_like(h), self.dropout) if self.training and self.dropout else None

@@ -33,7 +33,7 @@ def load_task_model(name: str | os.PathLike, device: str | None = None, **argume
     folder = find_model(os.fspath(name))[0]
     config = ElmoConfig.from_pretrained(folder, **arguments)
     architecture = (config.architectures or ["ElmoModel"])[0]
-    model_class = getattr(elmo_hf, architecture, None)
+    model_class: Any = getattr(elmo_hf, architecture, None)
     if not hasattr(model_class, "task_class"):
         raise ValueError(
             f"{name} has no head for a task: it is an {architecture}. Expected a fine-tuned model, as "

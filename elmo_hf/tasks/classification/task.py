@@ -84,7 +84,7 @@ class TextTask(Task):
         label = find_column(columns, where, names, self.columns.label, "labels")
         texts = self._text_columns(columns, where, label)
         return self._examples(
-            dict(zip(("text", "pair"), map(columns.get, texts), strict=False), label=columns[label]), where
+            dict(zip(("text", "pair"), [columns[name] for name in texts], strict=False), label=columns[label]), where
         )
 
     def _text_columns(self, columns: Columns, where: str, label: str) -> list[str]:
@@ -316,8 +316,8 @@ def encode_texts(task: TextTask, examples: list[dict[str, Any]], tokenizer: Any)
     """Prepared examples -> the tensors that a model reads."""
     texts = [*zip(*map(task.texts, examples), strict=True)]
     pairs = {"return_token_type_ids": True} if len(texts) > 1 else {}
-    texts = [list(words) for words in texts]
-    return dict(tokenizer(*texts, is_split_into_words=True, padding=True, return_tensors="pt", **pairs))
+    sentences = [list(words) for words in texts]
+    return dict(tokenizer(*sentences, is_split_into_words=True, padding=True, return_tensors="pt", **pairs))
 
 
 def _text(value: Any, where: str) -> Any:

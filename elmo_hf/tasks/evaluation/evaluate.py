@@ -199,21 +199,19 @@ def _labels_and_confusions(
     task: Task, examples: Any, predictions: Any
 ) -> tuple[list[LabelScores], list[tuple[Any, Any, int]]]:
     pairs = Counter((gold, predicted) for _, gold, predicted in task.comparisons(examples, predictions))
-    gold, predicted, right = Counter(), Counter(), Counter()
+    gold: Counter[Any] = Counter()
+    predicted: Counter[Any] = Counter()
+    right: Counter[Any] = Counter()
     for (expected, guess), count in pairs.items():
         gold[expected] += count
         predicted[guess] += count
         right[expected] += count * (expected == guess)
     labels = [label for label in {*gold, *predicted} if label is not None]
-    scores = [
-        LabelScores(
-            str(label),
-            *map(float, f_scores(right[label], predicted[label], gold[label]).values()),
-            gold[label],
-            predicted[label],
-        )
-        for label in sorted(labels, key=lambda label: (-gold[label], str(label)))
-    ]
+    scores = []
+    for label in sorted(labels, key=lambda label: (-gold[label], str(label))):
+        values = f_scores(*(np.asarray(counts[label]) for counts in (right, predicted, gold)))
+        f1, precision, recall = (float(values[name]) for name in ("f1", "precision", "recall"))
+        scores.append(LabelScores(str(label), f1, precision, recall, gold[label], predicted[label]))
     confusions = [(*pair, count) for pair, count in pairs.items() if pair[0] != pair[1]]
     return scores, sorted(confusions, key=lambda row: (-row[2], str(row)))
 

@@ -46,9 +46,9 @@ def read_parts(
             say(f"Note: {part} has {count}, and train has {len(parts['train']):,}: are the files swapped?")
     if limit is not None:
         total = len(parts["train"])
-        count = max(1, round(limit * total)) if limit < 1 else min(int(limit), total)
-        parts["train"] = parts["train"].shuffle(seed=DATA_SEED).select(range(count))
-        say(f"Training on {count:,} of {plural(total, task.example_name)}.")
+        size = max(1, round(limit * total)) if limit < 1 else min(int(limit), total)
+        parts["train"] = parts["train"].shuffle(seed=DATA_SEED).select(range(size))
+        say(f"Training on {size:,} of {plural(total, task.example_name)}.")
     return parts
 
 
