@@ -26,7 +26,7 @@ def make_environment(folder: Path) -> Path:
     source = folder / "source"  # a copy: what an earlier build left behind must not get in
     for name in ("elmo_hf", "conversion"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL)

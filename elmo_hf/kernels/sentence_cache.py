@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from elmo_hf.vector_settings import vector_settings
 
 from .eligibility import is_observed
-from .prepared import can_fingerprint, hashes_of
+from .prepared import identity_of
 
 PADDING_CHARACTER = 261  # fills a row of characters behind a word
 
@@ -22,8 +22,8 @@ class SentenceCache:
 
     A mix, its dropout and all that trains come after it, so training on cached sentences is training on the
     sentences. One cache may serve many models, as the runs of a search do: the key of a sentence is a hash of its
-    characters and of the biLM's weights, and changed weights compute it anew. Without the native library, which
-    hashes weights, nothing is cached.
+    characters and of the biLM's weights, and changed weights compute it anew. On a GPU, and without the native
+    library, which hashes weights, sentences are cached inside of `constant_weights` only.
 
     Args:
         megabytes: of memory for the layers. When the cache is full, further sentences are computed each time; those
@@ -81,16 +81,22 @@ class SentenceCache:
         """
         weights, modules = list(_bilm_weights(model)), [*model.token_encoder.modules(), *model.bilm.modules()]
         trains = any(weight.requires_grad for weight in weights)
-        if trains or is_observed(modules) or not can_fingerprint(weights):
+        identity = None if trains or is_observed(modules) else identity_of(weights)
+        if identity is None:
             layers, packing, _ = model.run_layers(input_ids, None, mask, None)
             return [packing.unpack(layer) for layer in layers]
         with torch.no_grad():
-            return self._cached_layers(model, weights, input_ids, mask)
+            return self._cached_layers(model, weights, identity, input_ids, mask)
 
     def _cached_layers(
-        self, model: Any, weights: list[torch.Tensor], input_ids: torch.Tensor, mask: torch.Tensor
+        self,
+        model: Any,
+        weights: list[torch.Tensor],
+        identity: tuple,
+        input_ids: torch.Tensor,
+        mask: torch.Tensor,
     ) -> list[torch.Tensor]:
-        keys = _keys_of(model, weights, input_ids, mask)
+        keys = _keys_of(model, weights, identity, input_ids, mask)
         layers = {key: self._layers.get(key) for key in keys}
         missing = [key for key, value in layers.items() if value is None]
         if missing:
@@ -121,7 +127,9 @@ class SentenceCache:
                     self.is_full = True
 
 
-def _keys_of(model: Any, weights: list[torch.Tensor], input_ids: torch.Tensor, mask: torch.Tensor) -> list[bytes]:
+def _keys_of(
+    model: Any, weights: list[torch.Tensor], identity: tuple, input_ids: torch.Tensor, mask: torch.Tensor
+) -> list[bytes]:
     """The key of each row, wherever its padding is."""
     config, layers = model.config, model.bilm.layers
     fields = sorted(vector_settings(config, mix=False).items())
@@ -129,7 +137,7 @@ def _keys_of(model: Any, weights: list[torch.Tensor], input_ids: torch.Tensor, m
     settings.append(getattr(model.token_encoder, "activation", None))
     shapes = [(weight.shape, weight.dtype) for weight in weights]
     classes = [id(type(module)) for part in (model.token_encoder, model.bilm) for module in part.modules()]
-    text = repr((fields, settings, shapes, classes, hashes_of(weights)))
+    text = repr((fields, settings, shapes, classes, identity))
     of_model = hashlib.blake2b(text.encode(), digest_size=32).digest()
     if input_ids.dim() == 3:
         # A row of characters means the same with more padding.

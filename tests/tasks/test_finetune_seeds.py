@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from elmo_hf import ElmoModel, SentenceCache
+from elmo_hf.kernels import prepared
 from elmo_hf.tasks import finetune, finetune_seeds
 from elmo_hf.tasks.finetuning.run import RESULT
 
@@ -55,7 +56,10 @@ def test_an_interrupted_run_resumes_at_the_seed_that_is_missing(settings, tmp_pa
     assert "Seed 2:" in lines and "Seed 1:" not in lines
 
 
-def test_runs_on_the_same_data_share_what_the_bilm_computes(settings, monkeypatch):
+@pytest.mark.parametrize("hashing", ["native", "python"])
+def test_runs_on_the_same_data_share_what_the_bilm_computes(settings, monkeypatch, hashing):
+    if hashing == "python":  # as without the native library, or on a GPU
+        monkeypatch.setattr(prepared, "library", lambda: None)
     sentences = []
     run_layers = ElmoModel.run_layers
     monkeypatch.setattr(

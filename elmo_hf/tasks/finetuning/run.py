@@ -6,11 +6,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from elmo_hf.atomic_files import atomic_folder, write_text_atomically
 from elmo_hf.device import choose_device
+from elmo_hf.kernels import constant_weights
 from elmo_hf.kernels.sentence_cache import SentenceCache
 from elmo_hf.tasks.load_model import RESULT, quiet
 
@@ -66,8 +68,11 @@ class FinetuneRun:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary) if self.output is None else self._begin(facts)
             try:
-                trainer = self._train(raw, labels, folder, cache, device)
-                self._score_and_save(trainer, facts)
+                trainer = self._trainer(raw, labels, folder, device)
+                # What a frozen biLM computes is cached; the block saves hashing its weights at every step.
+                with nullcontext() if self._trains_bilm else constant_weights():
+                    self._train(trainer, folder, cache)
+                    self._score_and_save(trainer, facts)
             finally:
                 # A mistake that is found here must not leave a run that the corrected command cannot resume.
                 if self.output is not None and not has_checkpoints(folder):
@@ -112,18 +117,15 @@ class FinetuneRun:
 
     # -- training
 
-    def _train(
-        self,
-        raw: dict[str, Any],
-        labels: list[str] | None,
-        folder: Path,
-        cache: SentenceCache | None,
-        device: str | None,
-    ) -> Any:
+    @property
+    def _trains_bilm(self) -> bool:
+        return self.settings.lora or self.settings.tune_bilm
+
+    def _trainer(self, raw: dict[str, Any], labels: list[str] | None, folder: Path, device: str | None) -> Any:
         from transformers import set_seed
 
-        from .model_setup import add_adapters, cache_sentences, load_model, optimizer_of
-        from .trainer import EarlyStopping, EpochOrder, FinetuneTrainer, Report, last_checkpoint
+        from .model_setup import add_adapters, load_model, optimizer_of
+        from .trainer import EarlyStopping, EpochOrder, FinetuneTrainer, Report
 
         quiet()
         settings, task = self.settings, self.task
@@ -139,9 +141,6 @@ class FinetuneRun:
         self.tuner = add_adapters(model) if settings.lora else None
         self._say_choice(model, defaults)
         data = task.training_set(self.parts["train"], tokenizer, model)
-        if cache is not None and not (settings.lora or settings.tune_bilm):
-            cache_sentences(task, model, tokenizer, data, self.parts["dev"], cache)
-        set_seed(settings.seed)
         optimizer = optimizer_of(model, defaults.lr, settings.bilm_lr or defaults.lr / 10)
         trainer = FinetuneTrainer(
             task=task,
@@ -155,6 +154,18 @@ class FinetuneRun:
             callbacks=[EpochOrder(), EarlyStopping(self._patience(defaults, len(data))), Report(task.score, self.say)],
         )
         remove_printers(trainer)
+        return trainer
+
+    def _train(self, trainer: Any, folder: Path, cache: SentenceCache | None):
+        from transformers import set_seed
+
+        from .model_setup import cache_sentences
+        from .trainer import last_checkpoint
+
+        if cache is not None and not self._trains_bilm:
+            model, tokenizer = trainer.model, trainer.processing_class
+            cache_sentences(self.task, model, tokenizer, trainer.train_dataset, self.parts["dev"], cache)
+        set_seed(self.settings.seed)
         checkpoint = last_checkpoint(folder)
         for path in folder.glob("checkpoint-*"):
             if checkpoint is None or int(path.name.rpartition("-")[2]) > int(checkpoint.name.rpartition("-")[2]):
@@ -164,7 +175,6 @@ class FinetuneRun:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         if self.tuner is not None:
             trainer.model = trainer.model_wrapped = self.tuner.merge_and_unload()
-        return trainer
 
     def _vocabulary(self, raw: dict[str, Any], tokenizer: Any) -> set[str]:
         self._prepare(raw, tokenizer)
