@@ -10,7 +10,7 @@ from . import onednn
 from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .native import library
 from .onednn import in_few_shapes
-from .prepared import prepared
+from .prepared import prepared, weights_are_constant
 
 SMALL = 2**20  # numbers of a weight
 FEW_ROWS = 32
@@ -170,8 +170,8 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
         if is_quantized(weight) or not onednn.supports("cpu", weight.dtype):
             return NotImplemented
         return _TrainedLinear.apply(plain, x, weight, bias)
-    if not is_quantized(weight) and (len(x) > FEW_ROWS or library() is None):
-        # For many rows, packing saves no more than hashing the weight costs.
+    if not is_quantized(weight) and (len(x) > FEW_ROWS or library() is None or not weights_are_constant()):
+        # A packed weight saves less than it takes to find out whether the weight has changed.
         if not _prefers_onednn(weight):
             return NotImplemented
         with torch.no_grad():

@@ -1,9 +1,9 @@
 """Weights prepared for a kernel: arranged once, and again as soon as a byte of the originals has changed.
 
 A weight can change without a trace that torch shows (through `.data`, by a fused optimizer), so its bytes are hashed
-at every use, at the speed at which memory is read. That takes 1 to 2 ms for the small size: much for a single sentence
-and little for a batch. Inside of `constant_weights` each weight is hashed once. Without the native library, which
-hashes, nothing is cached but sentences inside of `constant_weights`.
+at every use, at the speed at which memory is read. That is little for a batch, and as much as a product of a few rows:
+such products take their weight as it is. Inside of `constant_weights` each weight is hashed once. Without the native
+library, which hashes, nothing is cached but sentences inside of `constant_weights`.
 """
 
 import hashlib
@@ -73,6 +73,11 @@ def constant_weights() -> Iterator[None]:
             variable.reset(token)
 
 
+def weights_are_constant() -> bool:
+    """Whether the caller has promised so, see `constant_weights`, and hashes are known after the first use."""
+    return _known_hashes.get() is not None
+
+
 def can_fingerprint(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether the bytes of these tensors can be hashed."""
     return library() is not None and all(t.device.type == "cpu" and t.is_contiguous() for t in tensors)
@@ -128,7 +133,7 @@ def _halves(tensor: torch.Tensor) -> list[tuple[int, int]]:
 
 def fingerprint(tensors: Sequence[torch.Tensor]) -> Fingerprint:
     """The fingerprint of tensors for which `can_fingerprint` is true; large ones are hashed by two threads."""
-    if _known_hashes.get() is not None or sum(tensor.numel() for tensor in tensors) < LARGE:
+    if weights_are_constant() or sum(tensor.numel() for tensor in tensors) < LARGE:
         return Fingerprint(layout_of(tensors), hashes_of(tensors))
     hashes = [0] * (2 * len(tensors))
 

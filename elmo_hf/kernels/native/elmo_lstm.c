@@ -113,12 +113,14 @@ INLINE void projection_rows(const int kind, const int rows, const Layer *layer, 
     }
 
 /* gates: those of the step's first row in the block's first panel, the next panel `panel` numbers later; or none.
-   room: for the words of h, then of m. */
+   room: for the words of h, then of m. Every other step takes the units from the last to the first, because the weights
+   of the last ones are still in a near cache. */
 INLINE void step(const int kind, const Layer *layer, int rows, const float *gates, size_t panel, Activations x,
-                 float *h, float *c, float *m, uint32_t *room) {
+                 float *h, float *c, float *m, uint32_t *room, int is_backwards) {
     const size_t cell = spread(layer), size = layer->projection;
     const Activations state = activations(kind, h, rows, size, layer->projection, room);
-    for (int unit = 0; unit < layer->cell; unit += LANES) {
+    for (int at = 0; at < layer->cell; at += LANES) {
+        const int unit = is_backwards ? layer->cell - LANES - at : at;
         const float *of_unit = gates ? gates + unit / LANES * panel : 0;
 #define CELL(n)                                                                                                       \
     cell_rows(kind, n, layer, unit, of_unit ? of_unit + row * 4 * LANES : 0, from_row(x, row), from_row(state, row), \
@@ -162,7 +164,8 @@ INLINE void through_time(const int kind, const Layer *layer, int steps, const in
         }
         const float *of_step = gates;
         for (int t = first; t < after; t++) {
-            step(kind, layer, sizes[t], at_once ? 0 : of_step, panel, inputs, h, c, m, room + tokens * inputs.stride);
+            step(kind, layer, sizes[t], at_once ? 0 : of_step, panel, inputs, h, c, m, room + tokens * inputs.stride,
+                 t & 1);
             memcpy(y, h, sizes[t] * size * sizeof(float));
             of_step += (size_t)sizes[t] * 4 * LANES;
             y += sizes[t] * size;
