@@ -165,15 +165,15 @@ def embed(
             progress=progress,
             **arguments,
         )
-    _report(summary, output, time.perf_counter() - start)
+    _report(summary, output, time.perf_counter() - start, verify)
 
 
-def _report(summary: "RunSummary", output: Path, seconds: float):
+def _report(summary: "RunSummary", output: Path, seconds: float, verified: bool):
     rate = ""
     if summary.written:
         speeds = f"{summary.sentences / seconds:,.0f} sentences/s, {summary.words / seconds:,.0f} words/s"
         rate = f" in {seconds:,.1f} s ({speeds})"
-    existing = f", {summary.existing:,} there before" if summary.existing else ""
+    existing = f", {summary.existing:,} there before{' and intact' * verified}" if summary.existing else ""
     damaged = f", of which {summary.damaged:,} had been damaged" if summary.damaged else ""
     typer.echo(f"{plural(summary.sentences, 'sentence')}, {plural(summary.words, 'word')}{rate}")
     typer.echo(f"{output}: {summary.written:,} of {plural(summary.parts, 'part')} made{damaged}{existing}")

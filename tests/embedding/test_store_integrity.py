@@ -71,7 +71,7 @@ def test_verify_at_the_command_line(command, model_folder, text_file, tmp_path):
     content[-9] ^= 1
     path.write_bytes(content)
     code, out, _ = command(*arguments, "--verify")
-    assert code == 0 and "1 of 8 parts made, of which 1 had been damaged, 7 there before" in out
+    assert code == 0 and "1 of 8 parts made, of which 1 had been damaged, 7 there before and intact" in out
 
 
 @pytest.mark.parametrize("format", [*FORMATS, *LAYOUTS])
