@@ -29,6 +29,7 @@ class Plan(NamedTuple):
         learning_rate: of AdamW.
         batch_size: streams of text.
         tokens_per_second: about how many tokens each direction reads on one core of a laptop.
+        is_measured: whether this size was trained with these settings; if not, the row is an estimate.
     """
 
     size: str
@@ -38,19 +39,21 @@ class Plan(NamedTuple):
     learning_rate: float
     batch_size: int
     tokens_per_second: int
+    is_measured: bool
 
 
-# Measured on 0.96 million words of German novels, on one core: after 512,000 tokens, size tiny reached a held-out
-# perplexity of 229 with batches of 32 and of 388 with batches of 128 (from word frequencies alone: 575), because
-# smaller batches make more steps. A step of size small takes five times as long as one of size tiny. The rows of
-# medium and original are not measured; their learning rates are that of AdamW, lowered for larger models. On 4.6
-# million words of Northern Sámi, size tiny with batches of 64 reached 300 (word frequencies: 930) after 1.3 million
-# tokens, before its learning rate had decayed.
+# Size tiny is measured: 7,575 tokens in a second of processor time with batches of 32 and 25,000 words. On 0.96
+# million words of German novels it reached, after 512,000 tokens, a held-out perplexity of 229 with batches of 32 and
+# of 388 with batches of 128 (word frequencies: 575), because smaller batches make more steps. With batches of 16,
+# 20,000 words and 6,000 steps (1.92 million tokens, 400 seconds of processor time in all) it reached 159 on 4.6
+# million words of Northern Sámi (word frequencies: 717) and 138 on 0.8 million words of Ukrainian (413). The other
+# rows are estimates: a step of size small takes five times as long as one of size tiny, and learning rates are that
+# of AdamW, lowered for larger models.
 PLANS = (
-    Plan("tiny", 0, 0, 20_000, 2e-3, 32, 8_000),
-    Plan("small", 30, 500_000, 50_000, 2e-3, 64, 2_500),
-    Plan("medium", 12 * 60, 10_000_000, 100_000, 1e-3, 128, 800),
-    Plan("original", 7 * 24 * 60, 100_000_000, 800_000, 5e-4, 128, 200),
+    Plan("tiny", 0, 0, 20_000, 2e-3, 32, 7_500, True),
+    Plan("small", 30, 500_000, 50_000, 2e-3, 64, 2_500, False),
+    Plan("medium", 12 * 60, 10_000_000, 100_000, 1e-3, 128, 800, False),
+    Plan("original", 7 * 24 * 60, 100_000_000, 800_000, 5e-4, 128, 200, False),
 )
 
 
@@ -113,12 +116,14 @@ def _say_plan(settings: Settings, corpus: Corpus, seconds: float, say: Callable[
         f"plan: {duration(seconds)} on {corpus.num_words:,} words: size {settings.size}, batches of "
         f"{settings.batch_size} x {settings.unroll_steps}, learning rate {settings.chosen('learning_rate'):g}"
     )
-    speeds = {plan.size: plan.tokens_per_second for plan in PLANS}
-    if settings.size in speeds and settings.start is None:
-        tokens = speeds[settings.size] * torch.get_num_threads() * seconds
+    plan = {plan.size: plan for plan in PLANS}.get(settings.size)
+    if plan is not None and settings.start is None:
+        tokens = plan.tokens_per_second * torch.get_num_threads() * seconds
         epochs = tokens / corpus.num_pairs
         number = f"{epochs:,.0f}" if epochs >= 10 else f"{epochs:.1f}"
+        estimate = "" if plan.is_measured else f" (an estimate: size {plan.size} was not measured)"
         say(
-            f"expect: about {number} epochs on an idle machine; the speed is measured in the first minutes. Measured "
-            "runs fell to 40% of the perplexity of word frequencies after 0.5 million tokens, to 32% after 1.3 million"
+            f"expect: about {number} epochs on an idle machine{estimate}; the speed is measured in the first minutes. "
+            "Runs of size tiny fell to 40% of the perplexity of word frequencies after 0.5 million tokens, to 22-33% "
+            "after 1.9 million"
         )

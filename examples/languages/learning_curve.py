@@ -39,6 +39,8 @@ CONDITIONS = ("characters", "layer 0", "frozen", "tuned")
 COLUMNS = {"upos": 3, "feats": 5}
 # Sentences held out of the training file, and at most this share of them.
 HELD_OUT, HELD_OUT_SHARE = 200, 0.2
+# Sentences of a large training file that training sentences are drawn from.
+DRAWN_FROM = 2500
 # Words in a step of the linear layer, sentences in a step of tuning.
 WORDS, SENTENCES = 64, 16
 HEAD_RATE, TUNING_RATE = 3e-3, 1e-3
@@ -101,7 +103,7 @@ def hold_out(sentences: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]
     """Divides the training file into sentences to train on and sentences that decide when training stops."""
     shuffled = random.Random(0).sample(sentences, len(sentences))
     number = min(HELD_OUT, int(HELD_OUT_SHARE * len(sentences)))
-    return shuffled[number:], shuffled[:number]
+    return shuffled[number : number + DRAWN_FROM], shuffled[:number]
 
 
 class Tagger(nn.Module):
@@ -255,17 +257,25 @@ class Experiment:
 
     def run(self, condition: str, size: int, seed: int) -> Score:
         """Trains one tagger and tests it."""
-        training, held_out, test = self.features(condition, seed)
+        return self.train_and_test(self.features(condition, seed), size, seed, tune=condition == "tuned")
+
+    def train_and_test(self, features: list[Features], size: int, seed: int, tune: bool = False) -> Score:
+        """Trains a tagger on some of the training sentences and tests it.
+
+        Args:
+            features: of training, held-out and test sentences.
+            size: how many training sentences.
+            seed: of the choice of sentences, of weights and of their order.
+            tune: train the model too; the features are those of its mix.
+        """
+        training, held_out, test = features
         numbers = random.Random(seed).sample(range(len(self.training)), size)
         words = torch.cat([torch.arange(self.ends[n], self.ends[n + 1]) for n in numbers])
-        tagger = train_head(
-            Features(training.layers[:, words], training.targets[words]), held_out, len(self.labels), seed
-        )
-        sentences = [self.training[n] for n in numbers]
-        layers = test.layers
-        if condition == "tuned":
-            model = self.tune(tagger, sentences, seed)
-            layers = frozen_layers(model, self.tokenizer, self.test)
+        drawn = Features(training.layers[:, words], training.targets[words])
+        tagger = train_head(drawn, held_out, len(self.labels), seed)
+        sentences, layers = [self.training[n] for n in numbers], test.layers
+        if tune:
+            layers = frozen_layers(self.tune(tagger, sentences, seed), self.tokenizer, self.test)
         with torch.no_grad():
             right = tagger(layers).argmax(-1) == test.targets
         seen = {word for words, _ in sentences for word in words}

@@ -37,6 +37,13 @@ def test_sizes_are_chosen_by_the_time(corpus):
     assert (chosen.size, chosen.max_size, chosen.learning_rate) == (plan.size, plan.vocabulary, plan.learning_rate)
     assert chosen.epochs is None and chosen.min_count == 2 and 1 <= chosen.batch_size < 128
     assert "0:03:00" in said[0] and "size tiny" in said[0] and "about" in said[1] and "epochs" in said[1]
+    assert "estimate" not in said[1]
+
+
+def test_a_speed_that_was_not_measured_is_called_an_estimate(corpus):
+    said = []
+    choose_sizes(settings(minutes=3, size="medium"), corpus, said.append)
+    assert "an estimate: size medium was not measured" in said[1]
 
 
 def test_given_settings_stay(corpus):
