@@ -15,6 +15,9 @@ EXPECTED_NAMES = ("StrictDataclassError",)
 def run(app: Callable[[], None]) -> None:
     """Runs the command line; an error that users can fix ends it with exit code 1 and one sentence."""
     _make_writable()
+    if not sys.stderr.isatty():
+        # Read by huggingface_hub and transformers when they are imported: a log file needs no "Loading weights: 100%".
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         app()
     except BrokenPipeError:

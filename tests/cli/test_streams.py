@@ -71,3 +71,12 @@ def test_control_c_says_nothing_more(places):
     command.send_signal(signal.SIGINT)
     _, said = command.communicate(timeout=60)
     assert command.returncode == 130 and b"Traceback" not in said
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_libraries_show_progress_on_a_terminal_only(command, monkeypatch, is_terminal):
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    assert command("--version")[0] == 0
+    assert os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") == (None if is_terminal else "1")
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
