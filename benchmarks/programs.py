@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from setup_peers import ALLENNLP, TENSORFLOW, Environment
+from setup_peers import ALLENNLP, TENSORFLOW, TRANSFORMERS, Environment
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Program:
         environment: the peer's environment; None is the Python that runs this.
         variant: of elmo_hf: see workers/elmo_hf_worker.py.
         exact: its vectors must be those of all others; False for fewer bits.
-        embeds: False for the limit, which makes no vectors.
+        embeds: False where there are no vectors to compare: of the limit, and of other models.
         starts: whether its start is of interest: load time and memory in a fresh process.
     """
 
@@ -39,6 +39,12 @@ REMEMBERED = Program("elmo_hf, words remembered", "elmo_hf_worker.py", variant="
 BILM = Program("bilm", "bilm_worker.py", TENSORFLOW)
 SIMPLE_ELMO = Program("simple-elmo", "simple_elmo_worker.py", TENSORFLOW)
 ALLEN = Program("AllenNLP", "allennlp_worker.py", ALLENNLP)
+# Other models, which people would use in place of an ELMo.
+TRANSFORMER_NAMES = ["MiniLM-L6", "MiniLM-L6, onnxruntime", "BERT-base"]
+OTHER_MODELS = [
+    Program(name, "transformer_worker.py", TRANSFORMERS, variant=name, exact=False, embeds=False, starts=False)
+    for name in TRANSFORMER_NAMES
+]
 LIMIT = Program("limit", "gemm_worker.py", exact=False, embeds=False, starts=False)
 PROGRAMS = [
     OURS,
@@ -49,5 +55,6 @@ PROGRAMS = [
     Program("elmo_hf, bfloat16", "elmo_hf_worker.py", variant="bfloat16", exact=False),
     Program("elmo_hf, int8", "elmo_hf_worker.py", variant="int8", exact=False),
     Program("elmo_hf, plain torch", "elmo_hf_worker.py", variant="plain torch", starts=False),
+    *OTHER_MODELS,
     LIMIT,
 ]

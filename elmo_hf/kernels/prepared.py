@@ -20,7 +20,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from .native import library
 from .threads import run_in_parallel
 
-LARGE = 2**20  # numbers from which on two threads hash
+LARGE = 2**24  # bytes from which on two threads hash: to start a thread takes as long as to hash some megabytes
 
 
 class Fingerprint(NamedTuple):
@@ -133,7 +133,7 @@ def _halves(tensor: torch.Tensor) -> list[tuple[int, int]]:
 
 def fingerprint(tensors: Sequence[torch.Tensor]) -> Fingerprint:
     """The fingerprint of tensors for which `can_fingerprint` is true; large ones are hashed by two threads."""
-    if weights_are_constant() or sum(tensor.numel() for tensor in tensors) < LARGE:
+    if weights_are_constant() or sum(tensor.nbytes for tensor in tensors) < LARGE:
         return Fingerprint(layout_of(tensors), hashes_of(tensors))
     hashes = [0] * (2 * len(tensors))
 
