@@ -116,6 +116,12 @@ def complaint(command, *arguments):
     return err
 
 
+def test_the_trainer_that_is_missing_is_noticed_before_data_are_read(command, files, monkeypatch):
+    monkeypatch.setattr("elmo_hf.tasks.finetuning.run.find_spec", lambda name: None)
+    err = complaint(command, "finetune", "ner", "--train", files / "missing.conll", "-o", files / "out")
+    assert "Fine-tuning needs accelerate, which comes with: pip install 'elmo-hf[train]'" in err
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_sentence(command, files, base_model, monkeypatch, mistake):
     monkeypatch.chdir(files)

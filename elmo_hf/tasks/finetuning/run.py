@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class FinetuneRun:
 
     def __call__(self, cache: SentenceCache | None, device: str | None) -> Any:
         """Runs, or resumes, or loads what is finished; returns the Trainer."""
+        if find_spec("accelerate") is None:
+            raise ImportError("Fine-tuning needs accelerate, which comes with: pip install 'elmo-hf[train]'.")
         self._check_output()
         self.task.configure(self.settings)
         if self.settings.phrases and self.sources["dev"] is None:

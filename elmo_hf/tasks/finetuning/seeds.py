@@ -87,11 +87,11 @@ def finetune_seeds(
     ```python
     >>> import tempfile
     >>> from elmo_hf.tasks import finetune_seeds
-    >>> rows = [{"text": "It rains.", "label": "bad"}, {"text": "The sun shines.", "label": "good"}] * 10
-    >>> folder, silent = tempfile.mkdtemp() + "/weather", lambda line: None
-    >>> result = finetune_seeds("classification", seeds=2, train=rows, dev=rows, output=folder, epochs=3, say=silent)
-    >>> result.describe("dev")
-    'accuracy 100.00 ± 0.00, macro_f1 100.00 ± 0.00'
+    >>> rows = [{"text": "It rains.", "label": "bad"}, {"text": "The sun shines.", "label": "good"}] * 4
+    >>> settings = {"train": rows, "dev": rows, "epochs": 1, "say": lambda line: None}
+    >>> result = finetune_seeds("classification", seeds=2, output=tempfile.mkdtemp() + "/weather", **settings)
+    >>> sorted(result.scores)
+    [1, 2]
 
     ```
     """
