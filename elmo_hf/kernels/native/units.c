@@ -9,7 +9,8 @@
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
 #elif defined(__aarch64__) && defined(_WIN32)
-#include <windows.h>
+/* Not windows.h: it has an INT8 of its own. */
+__declspec(dllimport) int __stdcall IsProcessorFeaturePresent(unsigned long feature);
 #endif
 
 #if defined(__x86_64__)
