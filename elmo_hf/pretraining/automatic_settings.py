@@ -116,7 +116,7 @@ def _say_plan(settings: Settings, corpus: Corpus, seconds: float, say: Callable[
         f"plan: {duration(seconds)} on {corpus.num_words:,} words: size {settings.size}, batches of "
         f"{settings.batch_size} x {settings.unroll_steps}, learning rate {settings.chosen('learning_rate'):g}"
     )
-    plan = {plan.size: plan for plan in PLANS}.get(settings.size)
+    plan = next((plan for plan in PLANS if plan.size == settings.size), None)
     if plan is not None and settings.start is None:
         tokens = plan.tokens_per_second * torch.get_num_threads() * seconds
         epochs = tokens / corpus.num_pairs
