@@ -47,7 +47,7 @@ def test_stores_keep_their_fingerprint():
     model = ElmoModel(config)
     for parameter in model.parameters():
         torch.nn.init.constant_(parameter, 0.5)
-    assert fingerprint(ElmoEmbedder(model, ElmoTokenizer("whitespace"))) == expected
+    assert fingerprint(model, ElmoTokenizer("whitespace")) == expected
     config.mix = "average"
-    assert fingerprint(ElmoEmbedder(model, ElmoTokenizer("whitespace"))) != expected
+    assert fingerprint(model, ElmoTokenizer("whitespace")) != expected
     assert vector_settings(config, mix=False) == vector_settings(ElmoModel(config).config, mix=False)

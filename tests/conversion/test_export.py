@@ -70,6 +70,7 @@ def test_dictionaries_have_no_place_in_the_original_files(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not onnx.CAN_EXPORT, reason="this torch cannot export loops")
 @pytest.mark.parametrize("name", ["three-layers"])
 def test_onnx_gives_our_vectors_for_every_batch_and_length(name, converted, tmp_path):

@@ -303,6 +303,7 @@ print(len(score.tokens), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - b
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux counts it")
 def test_a_line_of_100000_words_needs_little_memory():
     """All logits at once would be 4 GB, all outputs of the convolutions 0.25 GB."""

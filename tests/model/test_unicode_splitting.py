@@ -22,6 +22,8 @@ TREEBANKS = {
     "pos/en_ewt-ud-test": 0.95,
     "utf8/zh_gsd-ud-test": 0.43,  # a word of Chinese has mostly two characters
 }
+# The other implementation takes seconds for each of these.
+SLOW = {f"{name}-ud-test": pytest.mark.slow for name in ("languages/ud/sl_ssj", "languages/ud/uk_iu", "pos/en_ewt")}
 RUNS = re.compile(r"([.!?*=~`'\-\u2013\u2014])\1+")
 PIECES = [
     *("don't l\u2019homme U.S. z.B. 1,000.50 1'000 a:b a_b _1 x\u00ady e\u0301 3\u0301 foo@bar.com Ost-West").split(),
@@ -92,7 +94,9 @@ def test_treebanks(name, splitting):
     assert score >= TREEBANKS[name]
 
 
-@pytest.mark.parametrize("name", [name for name in TREEBANKS if "zh_" not in name])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW.get(name, ())) for name in TREEBANKS if "zh_" not in name]
+)
 def test_words_of_real_text_are_those_of_another_implementation(name):
     tokenizer = ElmoTokenizer("unicode-words")
     for text, _ in read_treebank(name):

@@ -35,7 +35,7 @@ def run(tmp_path):
     return train
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_writes_a_checkpoint_to_resume_from(run, tmp_path, number):
     before = signal.getsignal(number)
     # The step is reported after its end, and so the signal arrives in the next one.

@@ -152,8 +152,8 @@ MUTATIONS = (
     ),
     Mutation(
         "elmo_hf/atomic_files.py",
-        "if _checksum(path) != checksum:",
-        "if not _checksum(path):",
+        "if file_checksum(path) != checksum:",
+        "if not file_checksum(path):",
         "tests/test_atomic_files.py",
     ),
     Mutation(
