@@ -198,7 +198,7 @@ def _advice(trainer: ElmoPretrainer, is_smallest: bool) -> str:
     smaller = "" if is_smallest else ", or with --size tiny"
     if epochs > 3:
         return f"{problem} It has read the text {epochs:.0f} times: train it on more text{smaller}."
-    return f"{problem} It has read {epochs:.1f} epochs: train it longer (--minutes){smaller}."
+    return f"{problem} It has read {epochs:.2g} epochs: train it longer (--minutes){smaller}."
 
 
 def _checkpoint(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> Path | None:
