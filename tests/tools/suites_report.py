@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from _pytest.subtests import SubtestReport
 
 SUITES = Path(__file__).resolve().parents[1] / "transformers_suites"
 RESULTS = ("passed", "failed", "not applicable")
@@ -24,6 +25,8 @@ class Tally:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport):
         """Counts a test by its call, or by its setup if that fails or skips it."""
+        if isinstance(report, SubtestReport) and not report.failed:
+            return  # the test that it is part of is counted
         parts = report.nodeid.split("::")
         suite = parts[1] if len(parts) > 2 else Path(parts[0]).stem
         if report.skipped:

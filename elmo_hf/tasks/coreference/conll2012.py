@@ -81,8 +81,8 @@ def read_coreference(path: str | os.PathLike) -> list[Document]:
 
 
 def coreference_files(path: str | os.PathLike) -> dict[str, list[Document]]:
-    """The documents of each file of a folder of `*.conll`, an archive of them (tar, also packed), or a list of files,
-    a name a line beside the list; in the order of the numbers that the files' names begin with.
+    """The documents of one file, or of each file of a folder of `*.conll`, an archive of them (tar, also packed), or a
+    list of files, a name a line beside the list; in the order of the numbers that the files' names begin with.
 
     Example:
 
@@ -103,6 +103,8 @@ def coreference_files(path: str | os.PathLike) -> dict[str, list[Document]]:
         with opened(path) as (file, _), tempfile.TemporaryDirectory() as folder:
             if _unpacked(file, folder, path):
                 return coreference_files(folder)
+        if next((line for _, line in numbered_lines(path) if line.strip()), "").startswith("#begin document"):
+            return {path.name: read_coreference(path)}
     if path.is_dir():
         files = list(path.glob("*conll"))
     else:
