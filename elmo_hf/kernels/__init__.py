@@ -22,6 +22,7 @@ from .lstm import lstm_layer
 from .native import set_check
 from .native_check import difference_from_python
 from .prepared import constant_weights
+from .random_streams import dropout
 from .sentence_cache import SentenceCache
 from .softmax import softmax_nll
 from .splitting import split_words
@@ -30,6 +31,7 @@ from .word_cache import WordCache
 ALL_KERNELS: dict[str, Callable] = {
     "character_features": character_features,
     "distinct_rows": distinct_rows,
+    "dropout": dropout,
     "linear": linear,
     "lstm_layer": lstm_layer,
     "softmax_nll": softmax_nll,

@@ -38,15 +38,20 @@ def run_in_parallel(calls: Sequence[Callable[[], None]]):
         raise errors[0]
 
 
-def run_torch_in_parallel(calls: Sequence[Callable[[], None]]):
-    """The same for calls of torch's operators, without gradients: each has its share of torch's threads."""
+def run_torch_in_parallel(calls: Sequence[Callable[[], None]], gradients: bool = False):
+    """The same for calls of torch's operators: each has its share of torch's threads.
+
+    Args:
+        calls: what runs, without autocast.
+        gradients: whether operations are recorded for gradients.
+    """
     threads = torch.get_num_threads()
     share = max(1, threads // len(calls))
 
     def run_with_share(call: Callable[[], None]):
         # Both settings are per thread: a new thread uses all of torch's threads and records gradients.
         torch.set_num_threads(share)
-        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        with torch.set_grad_enabled(gradients), torch.autocast("cpu", enabled=False):
             call()
 
     try:

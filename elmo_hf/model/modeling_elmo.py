@@ -328,6 +328,11 @@ class ElmoWordEmbedding(nn.Module):
         return self.embedding(ids)
 
 
+def dropout(x: Tensor, probability: float, trains: bool) -> Tensor:
+    """Dropout of the language model."""
+    return F.dropout(x, probability, trains)
+
+
 class LstmWeights(NamedTuple):
     """The weights of one layer of one direction. Gates are in the order input, candidate, forget, output."""
 
@@ -472,18 +477,23 @@ class ElmoBiLm(nn.Module):
         return tuple((h, c) for _ in range(config.num_hidden_layers))
 
     def forward(
-        self, inputs: list[Tensor], packing: Packing, past_states: States | None = None, dropout: float = 0.0
+        self,
+        inputs: list[Tensor],
+        packing: Packing,
+        past_states: States | None = None,
+        dropout_probability: float = 0.0,
     ) -> tuple[list[list[Tensor]], States]:
         """Token vectors (N, P) of each direction in its own order -> the outputs of each layer, and the last states.
 
-        `dropout` acts on the input of every layer that is in training mode.
+        Dropout acts on the input of every layer that is in training mode.
         """
         if past_states is None:
             past_states = self.initial_states(packing.shape[0], inputs[0])
         outputs, states = [], []
         both = [stack for stack in (self.forward_layers, self.backward_layers) if stack is not None]
         for layer, stacks, (h, c) in zip(self.layers, zip(*both, strict=True), past_states, strict=True):
-            inputs = [F.dropout(x, dropout, layer.training) for x in inputs] if dropout else inputs
+            if dropout_probability:
+                inputs = [run_kernel(dropout, x, dropout_probability, layer.training) for x in inputs]
             weights = [stack(x.detach()) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
             results = layer(weights, packing.batch_sizes, packing.mask, *inputs, *hs, *cs)

@@ -23,6 +23,7 @@ from .modeling_elmo import (
     check_labels,
     check_states,
     dequantize,
+    dropout,
     linear,
     pack_tokens,
     run_kernel,
@@ -239,7 +240,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             ids = torch.cat([ids, packing.pack(backward_input_ids)])
             inputs = list(self.elmo.token_encoder(ids).chunk(2))
         outputs, states = self.elmo.bilm(inputs, packing, past_states, self.config.dropout)
-        return [F.dropout(top, self.config.dropout, self.training) for top in outputs[-1]], packing, states
+        tops = [run_kernel(dropout, top, self.config.dropout, self.training) for top in outputs[-1]]
+        return tops, packing, states
 
     def _check_backward(self, input_ids: Tensor, backward_input_ids: Tensor):
         if not self.config.bidirectional:

@@ -10,16 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmo_hf.kernels.random_streams import shared_generator
 from elmo_hf.model.modeling_elmo import run_kernel
 from elmo_hf.model.modeling_elmo_lm import softmax_nll
 
 
-def draw_words(number: int, vocabulary: int) -> tuple[Tensor, int]:
+def draw_words(number: int, vocabulary: int, generator: torch.Generator | None = None) -> tuple[Tensor, int]:
     """Draws lines of a vocabulary, log-uniform, until `number` are distinct.
 
     Args:
         number: negative samples.
         vocabulary: lines of the vocabulary.
+        generator: what draws; None for torch's own.
 
     Returns:
         The distinct lines, sorted, and the number of draws.
@@ -38,7 +40,8 @@ def draw_words(number: int, vocabulary: int) -> tuple[Tensor, int]:
         raise ValueError(f"Invalid number of negative samples: {number}. Expected 1 to {vocabulary}, the vocabulary.")
     draws = torch.empty(0, dtype=torch.long)
     while True:
-        fresh = torch.exp(torch.rand(max(4 * number, 64), dtype=torch.float64) * math.log(vocabulary + 1))
+        uniform = torch.rand(max(4 * number, 64), dtype=torch.float64, generator=generator)
+        fresh = torch.exp(uniform * math.log(vocabulary + 1))
         draws = torch.cat([draws, (fresh.long() - 1).clamp_(0, vocabulary - 1)])
         ordered, places = torch.sort(draws, stable=True)
         is_first = torch.ones_like(ordered, dtype=torch.bool)  # where a line is drawn for the first time
@@ -67,7 +70,7 @@ def sampled_losses(softmax: Any, x: list[Tensor], targets: list[Tensor], num_sam
         num_sampled: negative samples for each direction.
     """
     vocabulary = softmax.out_features
-    samples = [draw_words(num_sampled, vocabulary) for _ in x]
+    samples = [draw_words(num_sampled, vocabulary, shared_generator()) for _ in x]
     words = [drawn.to(x[0].device) for drawn, _ in samples]
     lines, places = torch.unique(torch.cat([*targets, *words]), return_inverse=True)
     weight, bias = softmax.rows(lines)  # (lines, P), (lines,)

@@ -5,11 +5,12 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import reduce
+from accelerate.utils import DistributedType, reduce
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
@@ -21,6 +22,7 @@ from elmo_hf.language_model.scorer import ElmoScorer
 from elmo_hf.model.modeling_elmo import States
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer
+from elmo_hf.pretraining.batch_shards import add_gradients, join_states, number_of_shards, run_shards, split_rows
 from elmo_hf.pretraining.checkpoints import (
     add_checkpoint,
     newest_checkpoint,
@@ -54,6 +56,7 @@ class ElmoPretrainer(ElmoTrainer):
         schedule: the learning-rate schedule, in place of that of `args`.
         clock: counts the time of the run, resumed runs included.
         fresh_starts: whether the state of a row is reset to zeros where its window starts with a sentence.
+        precision: `"float32"`, or `"bf16"` for products in bfloat16, which on processors needs units for it.
 
     Example:
 
@@ -87,6 +90,7 @@ class ElmoPretrainer(ElmoTrainer):
         schedule: LearningRateSchedule | None = None,
         clock: Clock | None = None,
         fresh_starts: bool = False,
+        precision: str = "float32",
     ):
         if args.n_gpu > 1:
             raise ValueError(f"There are {args.n_gpu} GPUs for one process; start one for each of them by torchrun.")
@@ -110,6 +114,7 @@ class ElmoPretrainer(ElmoTrainer):
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, self.sparse_names)
         self.held_out, self.facts = list(held_out), facts or {}
         self.schedule, self.clock, self.fresh_starts = schedule, clock or Clock(), fresh_starts
+        self.precision = precision
         self.remembered: dict[str, Any] = {}  # further values that checkpoints record
         self.past_states: States | None = None
         # Checkpoints are written in a temporary folder, and moved when they are complete.
@@ -144,16 +149,54 @@ class ElmoPretrainer(ElmoTrainer):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Computes the loss of a window with the state of the window before."""
+        self._start_report()
+        loss, output = self._loss_of_rows(model, num_items_in_batch, inputs, self._states_before(inputs))
+        states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
+        backward = output.forward_loss if output.backward_loss is None else output.backward_loss
+        self._end_window(loss, states, torch.stack([output.forward_loss, backward]).detach().cpu())
+        return (loss, output) if return_outputs else loss
+
+    def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
+        """Computes the gradients of a window; in one process each thread computes those of some of its rows."""
+        shards = self._number_of_shards(inputs)
+        if shards == 1 or num_items_in_batch is None:
+            return super().training_step(model, inputs, num_items_in_batch)
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        self._start_report()
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        compute = partial(self._loss_of_rows, model, num_items_in_batch)
+        results = run_shards(compute, parameters, split_rows(inputs, self._states_before(inputs), shards))
+        loss = sum(result.loss for result in results)
+        losses = sum(result.losses for result in results) / len(inputs["input_ids"])
+        self._end_window(loss, join_states([result.states for result in results]), losses)
+        add_gradients(parameters, results)
+        return loss
+
+    def _number_of_shards(self, inputs: dict[str, Any]) -> int:
+        alone = self.accelerator.distributed_type == DistributedType.NO and self.accelerator.scaler is None
+        return number_of_shards(len(inputs["input_ids"])) if alone and self.args.device.type == "cpu" else 1
+
+    def _loss_of_rows(
+        self, model: Any, num_items_in_batch: Any, inputs: dict[str, Any], states: States | None
+    ) -> tuple[torch.Tensor, Any]:
+        """Returns the loss of some rows of a window, and what the model returned."""
+        inputs = {**inputs, "past_states": states, "use_cache": True}
+        device_type, mixed = self.args.device.type, self.precision == "bf16"
+        # Weights that autocast rounded and cached in one thread would serve another one.
+        with torch.autocast(device_type, torch.bfloat16, enabled=mixed, cache_enabled=device_type != "cpu"):
+            return super().compute_loss(model, inputs, True, num_items_in_batch)
+
+    def _start_report(self):
         if self._reported is None:
             self._reported, self._paused = (time.perf_counter(), self.state.global_step), 0.0
-        inputs = {**inputs, "past_states": self._states_before(inputs), "use_cache": True}
-        loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
+
+    def _end_window(self, loss: torch.Tensor, states: States, losses: torch.Tensor):
+        """Keeps the states for the next window, and the mean losses of both directions (2,) for the report."""
         if not torch.isfinite(loss.detach()):
             raise ValueError(self._non_finite_message(f"The loss is {loss.item()}"))
-        self.past_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
-        backward = output.forward_loss if output.backward_loss is None else output.backward_loss
-        self._losses += torch.stack([output.forward_loss, backward, torch.ones_like(backward)]).detach().cpu()
-        return (loss, output) if return_outputs else loss
+        self.past_states = states
+        self._losses += torch.cat([losses, torch.ones(1)])
 
     def _states_before(self, inputs: dict[str, torch.Tensor]) -> States | None:
         """Returns the state of the window before; with `fresh_starts`, it is reset at sentence starts."""
