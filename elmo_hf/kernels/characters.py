@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .linear import multiply, plain_gradients, training_product, weight_gradient
+from .mixed_precision import uses_bfloat16
+from .native import library
 from .onednn import in_few_shapes
 from .prepared import prepared
 
@@ -46,10 +48,11 @@ def character_features(
             return plain(rows, embedding, filters, activation, padding)
     sorted_rows = rows[order]
     windows = Windows(sorted_rows[:short], lengths[:short], width)
+    mixed = uses_bfloat16(tensors)
     with torch.autocast(rows.device.type, enabled=False):
         bias = torch.cat(biases)
         if needs_gradients(tensors):
-            x = _StrongestWindows.apply(windows, embedding, _join_filters(weights, width))
+            x = _StrongestWindows.apply(windows, mixed, embedding, _join_filters(weights, width))
         else:
             with torch.no_grad():
                 join = partial(_join_filters, weights, width)
@@ -115,25 +118,45 @@ def strongest_windows(windows: Windows, embedding: torch.Tensor, product: Callab
     return torch.cat(pieces)
 
 
+def _strongest(values: torch.Tensor, span: slice, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest of each filter's values in `count` rows of `values` for each word, and its row; (words, F) both."""
+    native = library() if values.device.type == "cpu" else None
+    if native is None or values.dtype == torch.float64 or not values.is_contiguous():
+        largest, which = values[span].unflatten(0, (-1, count)).max(1)
+        first = torch.arange(span.start, span.stop, count, device=which.device)
+        return largest, which.add_(first[:, None])
+    # torch takes forty times as long for a maximum with its place as for a maximum.
+    exact, words = values[span].float(), (span.stop - span.start) // count
+    largest = exact.new_empty(words, values.shape[1])
+    which = torch.empty(largest.shape, dtype=torch.int64)
+    places = exact.data_ptr(), largest.data_ptr(), which.data_ptr()
+    native.strongest(words, count, values.shape[1], span.start, *places)
+    return largest.to(values.dtype), which
+
+
 class _StrongestWindows(torch.autograd.Function):
     """`strongest_windows` with gradients, which flow through the windows that won and no others."""
 
     @staticmethod
-    def forward(ctx: Any, windows: Windows, embedding: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, windows: Windows, mixed: bool, embedding: torch.Tensor, weight: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.windows, ctx.mixed = windows, mixed
+        exact_embedding, exact_weight = embedding, weight
+        if mixed:
+            embedding, weight = embedding.bfloat16(), weight.bfloat16()
         product, pieces, winners = training_product(weight), [], []
         for chunk, groups in windows.chunks():
             values = product(embedding[windows.characters[chunk]].flatten(1))
             for _, span, count in groups:
-                largest, which = values[span].unflatten(0, (-1, count)).max(1)  # (words, F) both
-                first = torch.arange(span.start, span.stop, count, device=which.device)
+                largest, which = _strongest(values, span, count)
                 pieces.append(largest)
-                winners.append(which.add_(first[:, None]))
-        ctx.windows = windows
-        ctx.save_for_backward(embedding, weight, torch.cat(winners))
-        return torch.cat(pieces)
+                winners.append(which)
+        ctx.save_for_backward(exact_embedding, exact_weight, torch.cat(winners))
+        return torch.cat(pieces).float() if mixed else torch.cat(pieces)
 
     @staticmethod
-    def backward(ctx: Any, d_x: torch.Tensor) -> tuple[None, torch.Tensor | None, torch.Tensor | None]:
+    def backward(ctx: Any, d_x: torch.Tensor) -> tuple[None, None, torch.Tensor | None, torch.Tensor | None]:
         embedding, weight, winners = ctx.saved_tensors
         windows, exact = ctx.windows, torch.promote_types(weight.dtype, torch.float32)
         if torch.is_grad_enabled():  # gradients that are differentiated again
@@ -141,9 +164,12 @@ class _StrongestWindows(torch.autograd.Function):
             def plain(embedding: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
                 return strongest_windows(windows, embedding, lambda x: F.linear(x, weight))
 
-            return None, *plain_gradients(plain, (embedding, weight), ctx.needs_input_grad[1:], d_x)
-        d_embedding = torch.zeros_like(embedding, dtype=exact) if ctx.needs_input_grad[1] else None
-        d_weight = torch.zeros_like(weight, dtype=exact) if ctx.needs_input_grad[2] else None
+            return None, None, *plain_gradients(plain, (embedding, weight), ctx.needs_input_grad[2:], d_x)
+        kind = d_x.dtype
+        if ctx.mixed:
+            d_x, embedding, weight = d_x.bfloat16(), embedding.bfloat16(), weight.bfloat16()
+        d_embedding = torch.zeros_like(embedding, dtype=exact) if ctx.needs_input_grad[2] else None
+        d_weight = torch.zeros_like(weight, dtype=exact) if ctx.needs_input_grad[3] else None
         for chunk, groups in windows.chunks():
             words = slice(groups[0][0].start, groups[-1][0].stop)
             d_values = in_few_shapes(d_x.new_zeros(chunk.stop - chunk.start, d_x.shape[1]))
@@ -155,5 +181,5 @@ class _StrongestWindows(torch.autograd.Function):
                 of_characters = multiply(d_values, weight.t())[: len(characters)].view(-1, embedding.shape[1])
                 d_embedding.index_add_(0, characters.flatten(), of_characters.to(exact))
         if d_embedding is not None:
-            d_embedding = d_embedding.to(embedding.dtype)
-        return None, d_embedding, None if d_weight is None else d_weight.to(weight.dtype)
+            d_embedding = d_embedding.to(kind)
+        return None, None, d_embedding, None if d_weight is None else d_weight.to(kind)

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from . import onednn
 from .eligibility import is_eager, needs_gradients, share_type_and_device
+from .mixed_precision import uses_bfloat16
 from .native import library
 from .onednn import in_few_shapes
 from .prepared import prepared, weights_are_constant
@@ -169,7 +170,7 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
     if needs_gradients((x, bias, *parts)):
         if is_quantized(weight) or not onednn.supports("cpu", weight.dtype):
             return NotImplemented
-        return _TrainedLinear.apply(plain, x, weight, bias)
+        return _TrainedLinear.apply(plain, uses_bfloat16((x, weight, bias)), x, weight, bias)
     if not is_quantized(weight) and (len(x) > FEW_ROWS or library() is None or not weights_are_constant()):
         # A packed weight saves less than it takes to find out whether the weight has changed.
         if not _prefers_onednn(weight):
@@ -181,25 +182,31 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
 
 
 class _TrainedLinear(torch.autograd.Function):
-    """`F.linear` with gradients, each of its three products the fastest."""
+    """`F.linear` with gradients, each of its three products the fastest; `mixed` ones are computed in bfloat16."""
 
     @staticmethod
     def forward(
-        ctx: Any, plain: Callable, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+        ctx: Any, plain: Callable, mixed: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        ctx.plain = plain
+        ctx.plain, ctx.mixed = plain, mixed
         ctx.save_for_backward(x, weight, bias)
-        return multiply(x, weight, bias)
+        if not mixed:
+            return multiply(x, weight, bias)
+        y = multiply(x.bfloat16(), weight.bfloat16()).float()
+        return y if bias is None else y.add_(bias)
 
     @staticmethod
     def backward(ctx: Any, d_y: torch.Tensor) -> tuple[Any, ...]:
         x, weight, bias = ctx.saved_tensors
-        needed = ctx.needs_input_grad[1:]
+        needed = ctx.needs_input_grad[2:]
         if torch.is_grad_enabled():  # gradients that are differentiated again
-            return None, *plain_gradients(ctx.plain, (x, weight, bias), needed, d_y)
-        d_x = multiply(d_y, weight.t()) if needed[0] else None
-        d_weight = weight_gradient(d_y, x) if needed[1] else None
-        return None, d_x, d_weight, d_y.sum(0) if needed[2] else None
+            return None, None, *plain_gradients(ctx.plain, (x, weight, bias), needed, d_y)
+        d_bias, kind = d_y.sum(0) if needed[2] else None, d_y.dtype
+        if ctx.mixed:
+            d_y, x, weight = d_y.bfloat16(), x.bfloat16(), weight.bfloat16()
+        d_x = multiply(d_y, weight.t()).to(kind) if needed[0] else None
+        d_weight = weight_gradient(d_y, x).to(kind) if needed[1] else None
+        return None, None, d_x, d_weight, d_bias
 
 
 def plain_gradients(

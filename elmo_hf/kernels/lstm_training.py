@@ -3,17 +3,20 @@
 Plain autograd records a dozen operations a step and adds a weight's gradient up step by step. Here a layer is one
 operation, and each weight's gradient is one product after the loop. Saved until then, for each layer and direction:
 5H + 3P numbers a token (the four gates, the cell, input, output and the output before it), 86 KB a token for all
-layers of the small size (2 x 1024 / 128) and 344 KB for the original size (2 x 4096 / 512).
+layers of the small size (2 x 1024 / 128) and 344 KB for the original size (2 x 4096 / 512). In mixed precision, see
+`mixed_lstm`, less than half of it.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+from . import mixed_lstm
 from .cell import cell_, cell_backward_, gate_bias
 from .linear import multiply, plain_gradients, training_product, weight_gradient
+from .mixed_precision import uses_bfloat16
 from .native_lstm import NativeCell
 from .steps import Steps
 from .threads import run_torch_in_parallel
@@ -26,60 +29,52 @@ Clips = tuple[float | None, float | None]
 Packed = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-class _Saved(NamedTuple):
-    """What the backward pass of one direction needs."""
-
-    y: torch.Tensor  # (N, P)
-    joined: torch.Tensor  # (N, 2P), each token's input and the output before it
-    gates: list[torch.Tensor]  # (n, 4H) of each step, and the cell (n, H), both as `cell_` leaves them
-    cells: list[torch.Tensor]
-
-
 def train_layer(
     plain: Callable, inputs: Sequence[Packed], weights: Sequence[Any], batch_sizes: list[int], clips: Clips
 ) -> list[Packed]:
     """One layer of all directions, with gradients to inputs, states and weights."""
     tensors = [tensor for states, matrices in zip(inputs, weights, strict=True) for tensor in (*states, *matrices)]
-    results = _LayerThroughTime.apply(plain, batch_sizes, clips, *tensors)
+    results = _LayerThroughTime.apply(plain, batch_sizes, clips, uses_bfloat16(tensors), *tensors)
     return [results[first : first + 3] for first in range(0, len(results), 3)]
 
 
 class _LayerThroughTime(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, plain: Callable, batch_sizes: list[int], clips: Clips, *tensors: torch.Tensor | None
+        ctx: Any,
+        plain: Callable,
+        batch_sizes: list[int],
+        clips: Clips,
+        mixed: bool,
+        *tensors: torch.Tensor | None,
     ) -> tuple[torch.Tensor, ...]:
         steps = Steps.of(batch_sizes)
-        ctx.plain, ctx.steps, ctx.clips, ctx.tensors = plain, steps, clips, len(tensors)
+        ctx.plain, ctx.steps, ctx.clips, ctx.mixed, ctx.tensors = plain, steps, clips, mixed, len(tensors)
         groups = [tensors[first : first + GROUP] for first in range(0, len(tensors), GROUP)]
-        done = _for_each(steps, tensors[3], [partial(_forward, steps, clips, group) for group in groups])
+        forward = mixed_lstm.forward if mixed else _forward
+        done = _for_each(steps, tensors[3], [partial(forward, steps, clips, group) for group in groups])
         # Everything goes through save_for_backward, which gradient checkpointing and in-place checks rely on.
-        saved = [
-            (*group, state.y, state.joined, *state.gates, *state.cells)
-            for group, (_, state) in zip(groups, done, strict=True)
-        ]
+        saved = [(*group, *state) for group, (_, state) in zip(groups, done, strict=True)]
         ctx.save_for_backward(*[tensor for part in saved for tensor in part])
         return (*[tensor for results, _ in done for tensor in results],)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
-        saved, count = ctx.saved_tensors, len(ctx.steps.sizes)
+        saved = ctx.saved_tensors
         directions = ctx.tensors // GROUP
         each = len(saved) // directions
         own = [saved[number * each : (number + 1) * each] for number in range(directions)]
-        needed = ctx.needs_input_grad[3:]
+        needed = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled():  # gradients that are differentiated again
             inputs = [tensor for part in own for tensor in part[:GROUP]]
-            return None, None, None, *plain_gradients(partial(_plain, ctx), inputs, needed, gradients)
-        calls = []
+            return None, None, None, None, *plain_gradients(partial(_plain, ctx), inputs, needed, gradients)
+        calls, backward = [], mixed_lstm.backward if ctx.mixed else _backward
         for number, (part, first) in enumerate(zip(own, range(0, ctx.tensors, GROUP), strict=True)):
-            group, (y, joined, *of_steps) = part[:GROUP], part[GROUP:]
-            state = _Saved(y, joined, of_steps[:count], of_steps[count:])
             of_outputs = gradients[3 * number : 3 * (number + 1)]
             of_inputs = needed[first : first + GROUP]
-            calls.append(partial(_backward, ctx.steps, ctx.clips, group, state, of_outputs, of_inputs))
+            calls.append(partial(backward, ctx.steps, ctx.clips, part[:GROUP], part[GROUP:], of_outputs, of_inputs))
         results = _for_each(ctx.steps, saved[3], calls)
-        return None, None, None, *[tensor for group in results for tensor in group]
+        return None, None, None, None, *[tensor for group in results for tensor in group]
 
 
 def _plain(ctx: Any, *tensors: torch.Tensor | None) -> list[torch.Tensor]:
@@ -110,7 +105,7 @@ def _for_each(steps: Steps, weight: torch.Tensor, calls: Sequence[partial]) -> l
 
 def _forward(
     steps: Steps, clips: Clips, group: Sequence[torch.Tensor | None]
-) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], _Saved]:
+) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], list[torch.Tensor]]:
     """As `through_time`; input and state go into the gates in one product, whose left side the backward pass needs."""
     x, h, c, of_input, of_state, bias, of_cell = group
     inner, size = torch.promote_types(x.dtype, torch.float32), x.shape[1]
@@ -120,29 +115,31 @@ def _forward(
     project = None if of_cell is None else training_product(of_cell)
     y, joined = torch.empty_like(x), x.new_empty(len(x), 2 * size)
     joined[:, :size] = x
-    state, before, saved = c.to(inner) * -2, h, _Saved(y, joined, [], [])
+    state, before = c.to(inner) * -2, h
+    all_gates, cells = [], []  # (n, 4H) of each step, and the cell (n, H), both as `cell_` leaves them
     for start, rows in zip(steps.starts, steps.sizes, strict=True):
         now = slice(start, start + rows)
         joined[now, size:] = before[:rows]
         gates = to_gates(joined[now], bias).to(inner)
         m = cell(gates, state[:rows], clips[0]).to(x.dtype)
         before = y[now] = m if project is None else project.clipped(m, clips[1])
-        saved.gates.append(gates)
-        saved.cells.append(state[:rows].clone())
-    return (y, steps.last_outputs(y, h), (state * -0.5).to(c.dtype)), saved
+        all_gates.append(gates)
+        cells.append(state[:rows].clone())
+    return (y, steps.last_outputs(y, h), (state * -0.5).to(c.dtype)), [y, joined, *all_gates, *cells]
 
 
 def _backward(
     steps: Steps,
     clips: Clips,
     group: Sequence[torch.Tensor | None],
-    saved: _Saved,
+    saved: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor],
     needed: Sequence[bool],
 ) -> list[torch.Tensor | None]:
     """Gradients of the seven inputs; None for those that need none."""
     _, _, c, weight_input, weight_recurrent, _, weight_projection = group
-    y, joined, gates, cells = saved
+    y, joined, *of_steps = saved  # (N, P), and (N, 2P) each token's input and the output before it
+    gates, cells = of_steps[: len(steps.sizes)], of_steps[len(steps.sizes) :]
     d_y, d_h, d_c = gradients
     inner = gates[0].dtype
     to_state = training_product(weight_recurrent.t())

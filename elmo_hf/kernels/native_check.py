@@ -1,5 +1,6 @@
 """Whether the library in C computes what the loop in Python computes; checked once, before it is first used."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from .cell import cell_, cell_backward_
 from .linear import PlainProduct, is_quantized
 from .loop import LayerProducts, Packed, through_time
+from .mixed_cell import plain_mixed_cell, plain_mixed_cell_backward, run_mixed_cell, run_mixed_cell_backward
 from .native import Library
 from .native_lstm import LayerTask, NativeCell
 from .native_weights import NativeWeights
@@ -40,7 +42,8 @@ def difference_from_python(library: Library, kind: str) -> float:
         differences += [(actual.float() - other.float()).abs().nan_to_num(torch.inf) for actual, other in pairs]
     if kind != "float32":
         return max(float(difference.mean()) for difference in differences)
-    return max(*(float(difference.max()) for difference in differences), _largest_difference_of_cells(library))
+    of_training = _largest_difference_of_cells(library), _largest_difference_of_mixed_cells(library)
+    return max(*(float(difference.max()) for difference in differences), *of_training, _wrong_maxima(library))
 
 
 def _in_kind(weights: list[torch.Tensor], kind: str) -> list[Any]:
@@ -66,6 +69,43 @@ def _largest_difference_of_cells(library: Library) -> float:
             results.append(torch.cat([gates, after, m, d_gates, d_c, m_again], 1))
         largest = max(largest, float((results[0] - results[1]).abs().nan_to_num(torch.inf).max()))
     return largest
+
+
+def _largest_difference_of_mixed_cells(library: Library) -> float:
+    """The same in mixed precision. Results in bfloat16 may be neighbours where a number lies between two."""
+    rows, size, largest = 3, 2 * library.lanes, 0.0
+    for bound in (None, 0.5):
+        results = []
+        for forward, backward in (
+            (partial(run_mixed_cell, library), partial(run_mixed_cell_backward, library)),
+            (plain_mixed_cell, plain_mixed_cell_backward),
+        ):
+            gates, bias, before = (3 * _numbers(rows, 4 * size)).bfloat16(), _numbers(4 * size), _numbers(rows, size)
+            d_m, d_c = _numbers(2 * rows, size)[rows:].bfloat16(), _numbers(3 * rows, size)[2 * rows :].clone()
+            after, d_bias = torch.empty(rows, size), torch.ones(4 * size)
+            m, d_gates = torch.empty_like(d_m), torch.empty_like(gates)
+            forward(gates, bias, before, after, m, bound)
+            backward(gates, bias, before, after, d_m, d_c, d_gates, d_bias, bound)
+            results.append((after, d_c, d_bias, m.float(), d_gates.float()))
+        for number, (actual, expected) in enumerate(zip(*results, strict=True)):
+            difference = (actual - expected).abs()
+            if number >= 3:
+                difference = (difference - expected.abs() / 128).clamp(min=0)
+            largest = max(largest, float(difference.nan_to_num(torch.inf).max()))
+    return largest
+
+
+def _wrong_maxima(library: Library) -> float:
+    """How many maxima of the library are others than torch's, or at other places."""
+    words, count, filters = 3, 4, library.lanes + 3
+    values = _numbers(words * count, filters)
+    values[1::4] = values[3::4]  # of equal ones it is the first
+    largest, which = torch.empty(words, filters), torch.empty(words, filters, dtype=torch.int64)
+    library.strongest(words, count, filters, 0, values.data_ptr(), largest.data_ptr(), which.data_ptr())
+    groups = values.view(words, count, filters)
+    places = torch.where(groups == groups.amax(1, keepdim=True), torch.arange(count)[:, None], count).amin(1)
+    expected = places + torch.arange(0, words * count, count)[:, None]
+    return float(((largest != groups.amax(1)) | (which != expected)).sum())
 
 
 class _RowByRow(PlainProduct):

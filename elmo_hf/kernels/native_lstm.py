@@ -124,7 +124,7 @@ class LayerTask:
             self.x.shape[1],
             self.c.shape[1],
             *self.arranged.pointers(),
-            *map(_clip, self.clips),
+            *map(clip_number, self.clips),
             len(self.sizes),
             self.sizes.data_ptr(),
             TOKENS_AT_ONCE,
@@ -157,7 +157,7 @@ class NativeCell:
         if not (gates.is_contiguous() and c.is_contiguous()):
             return cell_(gates, c, bound)
         m = torch.empty_like(c)
-        self.library.cell(*c.shape, _clip(bound), gates.data_ptr(), c.data_ptr(), m.data_ptr())
+        self.library.cell(*c.shape, clip_number(bound), gates.data_ptr(), c.data_ptr(), m.data_ptr())
         return m
 
     def backward(
@@ -175,8 +175,9 @@ class NativeCell:
         tensors = gates, before, after, d_m, d_c, d_gates, m
         if not all(tensor.is_contiguous() for tensor in tensors):
             return cell_backward_(d_gates, m, gates, before, after, d_m, d_c, bound)
-        self.library.cell_backward(*d_c.shape, _clip(bound), *(tensor.data_ptr() for tensor in tensors))
+        self.library.cell_backward(*d_c.shape, clip_number(bound), *(tensor.data_ptr() for tensor in tensors))
 
 
-def _clip(bound: float | None) -> float:
+def clip_number(bound: float | None) -> float:
+    """A clip as the library takes it."""
     return -1.0 if bound is None else float(bound)

@@ -8,6 +8,7 @@ import torch
 
 from .eligibility import is_eager, share_type_and_device
 from .linear import multiply, plain_gradients, weight_gradient
+from .mixed_precision import uses_bfloat16
 
 # Logits that exist at one time: 4 MB, which stay in a processor's cache; 64 MB elsewhere, and where few rows would do.
 LOGITS_IN_CACHE, LOGITS_AT_ONCE = 2**20, 2**24
@@ -25,7 +26,9 @@ def softmax_nll(
     """The kernel for `softmax_nll`."""
     if not is_eager((rows, weight, bias, targets, own)) or not share_type_and_device((rows, weight)):
         return NotImplemented
-    return _Nll.apply(plain, rows, weight, bias, own, targets, torch.is_grad_enabled())
+    mixed = uses_bfloat16((rows, weight, bias))
+    with torch.autocast(rows.device.type, enabled=False):
+        return _Nll.apply(plain, mixed, rows, weight, bias, own, targets, torch.is_grad_enabled())
 
 
 class _Nll(torch.autograd.Function):
@@ -33,13 +36,14 @@ class _Nll(torch.autograd.Function):
 
     The gradient of logits is known as soon as they are: computing it there and then saves no logits and computes none
     twice. Without `own`, `targets` are the candidates that are each row's target; with it, candidates to leave out of
-    a row, or -1.
+    a row, or -1. With `mixed`, products are in bfloat16.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         plain: Callable,
+        mixed: bool,
         rows: torch.Tensor,  # (N, P)
         weight: torch.Tensor,  # (K, P)
         bias: torch.Tensor,  # (K,)
@@ -48,14 +52,15 @@ class _Nll(torch.autograd.Function):
         records_gradients: bool,
     ) -> torch.Tensor:
         total = rows.new_zeros((), dtype=torch.float32)
-        needed = [records_gradients and need for need in ctx.needs_input_grad[1:5]]
+        needed = [records_gradients and need for need in ctx.needs_input_grad[2:6]]
         inputs = rows, weight, bias, own
         gradients = [torch.zeros_like(x) if need else None for x, need in zip(inputs, needed, strict=True)]
         size = _rows_at_once(rows, len(weight))
+        all_rows, factors = (rows.bfloat16(), weight.bfloat16()) if mixed else (rows, weight)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            chunk = rows[part]
-            logits = _logits(chunk, weight, bias)  # (n, K)
+            chunk = all_rows[part]
+            logits = _logits(chunk, factors, bias)  # (n, K)
             if own is None:
                 at_target = (torch.arange(len(chunk), device=rows.device), targets[part])
                 truth, largest = logits[at_target], logits.amax(-1)
@@ -74,7 +79,7 @@ class _Nll(torch.autograd.Function):
                     shares[at_target] -= sums
                 elif needed[3]:
                     gradients[3][part] = of_truth / sums - 1
-                _add_gradients(gradients, part, chunk, weight, shares, sums.reciprocal_())
+                _add_gradients(gradients, part, chunk, factors, shares, sums.reciprocal_())
         if gradients[1] is not None:
             gradients[1] = gradients[1].contiguous()
         ctx.plain, ctx.gradients = plain, gradients
@@ -86,8 +91,8 @@ class _Nll(torch.autograd.Function):
         if torch.is_grad_enabled():  # gradients that are differentiated again
             *inputs, targets = ctx.saved_tensors
             plain = partial(_plain, ctx.plain, targets)
-            return None, *plain_gradients(plain, inputs, ctx.needs_input_grad[1:5], gradient), None, None
-        return None, *[g if g is None else g * gradient.to(g.dtype) for g in ctx.gradients], None, None
+            return None, None, *plain_gradients(plain, inputs, ctx.needs_input_grad[2:6], gradient), None, None
+        return None, None, *[g if g is None else g * gradient.to(g.dtype) for g in ctx.gradients], None, None
 
 
 def _plain(
@@ -124,6 +129,6 @@ def _add_gradients(
     if gradients[0] is not None:
         gradients[0][part] = multiply(shares, weight.t()) * scale
     if gradients[1] is not None:
-        of_part = weight_gradient(shares, (rows * scale).to(weight.dtype))
+        of_part = weight_gradient(shares, (rows * scale).to(weight.dtype)).to(gradients[1].dtype)
         # The first part is not added to zeros: its strides may differ, and adding across strides is slow.
         gradients[1] = gradients[1].add_(of_part) if part.start else of_part

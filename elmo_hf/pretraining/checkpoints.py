@@ -136,7 +136,11 @@ def write_position(folder: Path, rank: int, about: dict[str, Any], states: State
 
 def read_about(folder: Path) -> dict[str, Any]:
     """Reads `about` as `write_position` wrote it."""
-    return json.loads((folder / RUN).read_text(encoding="utf-8"))
+    about = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    facts = about.get("facts", {})
+    if "bf16" in facts:  # written before there were names of precisions
+        facts["precision"] = "bf16" if facts.pop("bf16") else "float32"
+    return about
 
 
 def read_states(folder: Path, rank: int) -> States | None:

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from elmo_hf.pretraining.corpus import Corpus
 from elmo_hf.pretraining.corpus_preparation import prepare_corpus
 from elmo_hf.pretraining.interruption import InterruptionCallback, TrainingInterrupted
 from elmo_hf.pretraining.intervals import duration
+from elmo_hf.pretraining.precision import choose_precision
 from elmo_hf.pretraining.run_folder import RunFolder
 from elmo_hf.pretraining.run_length import RunLength
 from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
@@ -84,7 +86,8 @@ def pretrain(settings: Settings, say: Say = print) -> dict[str, float]:
 def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Say) -> dict[str, float]:
     checkpoint = _checkpoint(settings, args, folder, say)
     about = {} if checkpoint is None else read_about(checkpoint)
-    settings = choose_splitting(settings, say)
+    precision = choose_precision(settings.precision, about.get("facts", {}), args.device.type, say)
+    settings = choose_splitting(replace(settings, precision=precision), say)
     reading = ElmoTokenizer("whitespace") if settings.tokenized else base_tokenizer(settings)
     with _first_process_first(args):
         corpus = prepare_corpus(settings, folder.path / "corpus", reading, about.get("facts", {}).get("corpus"), say)
@@ -109,7 +112,7 @@ def _run(settings: Settings, args: TrainingArguments, folder: RunFolder, say: Sa
     clock = Clock(length.seconds, seconds)
     interruption = InterruptionCallback()
     callbacks = _callbacks(settings, length, clock, folder, windows, held_out, interruption, say)
-    options = length.schedule, clock, settings.chosen("fresh_starts")
+    options = length.schedule, clock, settings.chosen("fresh_starts"), precision
     trainer = ElmoPretrainer(model, args, windows, tokenizer, held_out, facts, callbacks, *options)
     trainer.remembered = about.get("remembered", {})
     perplexities = _train(settings, trainer, checkpoint, is_over, interruption, say)
@@ -234,7 +237,6 @@ def _arguments(settings: Settings, folder: Path) -> TrainingArguments:
         save_total_limit=settings.keep,
         report_to=settings.report_to or "none",
         seed=settings.seed,
-        bf16=settings.bf16,
         disable_tqdm=True,
         dataloader_pin_memory=torch.cuda.is_available(),
         # While the biLM is frozen, its parameters have no gradient.
@@ -264,7 +266,7 @@ def _describe(
     warmup = f" after {schedule.warmup:,} warm-up steps" if schedule.warmup else ""
     say(
         f"training: {settings.chosen('optimizer')} at {settings.chosen('learning_rate'):g}, {schedule.name}{warmup}, "
-        f"{amount}; {torch.get_num_threads()} threads"
+        f"{amount}; {torch.get_num_threads()} threads, {settings.precision}"
     )
 
 
@@ -296,7 +298,7 @@ def _facts(
         warmup_steps=length.schedule.warmup,
         max_grad_norm=settings.chosen("max_grad_norm"),
         length=length.fact(),
-        bf16=settings.bf16,
+        precision=settings.precision,
         freeze_steps=settings.freeze_steps,
         fresh_starts=settings.chosen("fresh_starts"),
         seed=settings.seed,

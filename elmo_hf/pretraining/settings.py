@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from elmo_hf.pretraining.intervals import Interval
+from elmo_hf.pretraining.precision import PRECISIONS
 from elmo_hf.text.files import TEXT_FILES
 from elmo_hf.text.splitting import SPLITTING_NAMES
 
@@ -170,8 +171,11 @@ class Settings:
         least=0,
         shown="10, or 1 for adamw",
     )
-    bf16: bool = option(
-        False, "Mixed precision, with ELMO_HF_KERNELS=0 only: the training kernels compute in float32.", LEARNING
+    precision: str = option(
+        "auto",
+        "float32; or bf16, mixed precision: products in bfloat16, weights and sums in float32, for processors with "
+        "AVX-512 BF16 or AMX; or auto, bf16 on these processors. A resumed run keeps its precision.",
+        LEARNING,
     )
     seed: int = option(0, "Random seed of weights, order of sentences, dropout and negative samples.", LEARNING)
     fresh_starts: bool | None = option(
@@ -258,11 +262,12 @@ class Settings:
             ("recipe", RECIPES),
             ("optimizer", LEARNING_RATES),
             ("schedule", SCHEDULES),
+            ("precision", PRECISIONS),
             ("errors", ("strict", "replace", "ignore")),
             ("splitting", SPLITTING_NAMES),
         ):
             value = getattr(self, name)
-            if value not in choices and not (value is None and name not in ("recipe", "errors")):
+            if value not in choices and not (value is None and name not in ("recipe", "errors", "precision")):
                 raise ValueError(f"Invalid {_option_name(name)}: {value!r}. Expected one of {', '.join(choices)}.")
 
     def _check_card(self):

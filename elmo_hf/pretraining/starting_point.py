@@ -7,7 +7,6 @@ from typing import Any
 from transformers import set_seed
 from transformers.integrations import get_available_reporting_integrations
 
-from elmo_hf.kernels import KERNELS
 from elmo_hf.model.configuration_elmo import ElmoConfig
 from elmo_hf.model.modeling_elmo_lm import ElmoForPreTraining
 from elmo_hf.model.tokenization_elmo import ElmoTokenizer, read_word_vocabulary
@@ -28,11 +27,6 @@ from elmo_hf.pretraining.vocabulary import build_vocabulary, check_order, covera
 def check_inputs(settings: Settings):
     """Raises for everything that can be known to be wrong before the text is read."""
     check_files(settings)
-    if settings.bf16 and KERNELS:
-        raise ValueError(
-            "Invalid use of --bf16: the training kernels compute in float32. Expected with it: the environment "
-            "variable ELMO_HF_KERNELS=0, which trains without them."
-        )
     if settings.start is not None:
         base_tokenizer(settings)
         check_trainable(settings.start)

@@ -9,7 +9,9 @@ from small_texts import SIZES, lines
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
-from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows, build_vocabulary
+from elmo_hf.kernels.mixed_precision import has_bfloat16_units
+from elmo_hf.pretraining import Corpus, ElmoPretrainer, TrainingWindows, batch_shards, build_vocabulary
+from elmo_hf.pretraining import trainer as trainer_module
 from elmo_hf.pretraining.callbacks import (
     STEPS_MEASURED,
     FreezeWarmup,
@@ -18,6 +20,7 @@ from elmo_hf.pretraining.callbacks import (
     TimeLimit,
 )
 from elmo_hf.pretraining.intervals import Interval
+from elmo_hf.pretraining.precision import PRECISIONS
 from elmo_hf.pretraining.schedule import Clock, LearningRateSchedule
 
 STREAMS, STEPS = 4, 5
@@ -32,7 +35,7 @@ def corpus(tmp_path_factory):
 def make(corpus, tmp_path):
     """A trainer of a small model; keywords are those of the configuration and of TrainingArguments."""
 
-    def trainer(callbacks=(), held_out=(), schedule=None, clock=None, **settings):
+    def trainer(callbacks=(), held_out=(), schedule=None, clock=None, precision="float32", **settings):
         set_seed(0)
         words = build_vocabulary(corpus.words, corpus.counts.tolist())
         names = set(ElmoConfig.__dataclass_fields__)
@@ -58,7 +61,8 @@ def make(corpus, tmp_path):
         windows = TrainingWindows(corpus, tokenizer, config, STREAMS, STEPS)
         arguments = TrainingArguments(str(tmp_path / "run"), **arguments)
         model = ElmoForPreTraining(config)
-        return ElmoPretrainer(model, arguments, windows, tokenizer, held_out, None, list(callbacks), schedule, clock)
+        rest = None, list(callbacks), schedule, clock, False, precision
+        return ElmoPretrainer(model, arguments, windows, tokenizer, held_out, *rest)
 
     return trainer
 
@@ -139,6 +143,55 @@ def test_accumulated_windows_follow_each_other(make):
 
     trainer.add_callback(First())
     trainer.train()
+
+
+@pytest.mark.parametrize("optim, precision", [("adagrad", "float32"), ("adamw_torch_fused", "bf16")])
+def test_shards_resume_bit_for_bit(make, optim, precision, tmp_path, monkeypatch):
+    """With dropout and negative samples, which draw random numbers in each thread; in both precisions."""
+    monkeypatch.setattr(batch_shards, "ROWS_PER_SHARD", 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    calls, real = [], trainer_module.run_shards
+    monkeypatch.setattr(trainer_module, "run_shards", lambda *rest: calls.append(1) or real(*rest))
+    settings = {"optim": optim, "precision": precision, "dropout": 0.3, "num_sampled": 4, "learning_rate": 0.01}
+    whole = make(**settings, callbacks=[PeriodicEvaluationAndSaving(None, Interval(steps=2))])
+    whole.train()
+    assert len(calls) == 6
+    resumed = make(**settings)
+    checkpoint = tmp_path / "run" / "checkpoint-2"
+    resumed.load_weights(checkpoint)
+    resumed.train(resume_from_checkpoint=str(checkpoint))
+    assert len(calls) == 10
+    for name, parameter in resumed.model.named_parameters():
+        assert torch.equal(parameter, whole.model.get_parameter(name)), name
+
+
+@pytest.mark.skipif(not has_bfloat16_units(), reason="the processor has no units for bfloat16")
+def test_mixed_precision_trains_alike(make):
+    """The losses are near those of float32, the weights stay float32, and evaluation computes in float32."""
+    exact, mixed = (
+        make(max_steps=10, logging_steps=1, precision=name, held_out=["the cat"]) for name in PRECISIONS[1:]
+    )
+    before = [trainer.evaluate()["eval_loss"] for trainer in (exact, mixed)]
+    assert before[0] == before[1]
+    exact.train()
+    mixed.train()
+    losses = [[log["loss"] for log in t.state.log_history if "loss" in log] for t in (exact, mixed)]
+    assert losses[0] != losses[1]
+    torch.testing.assert_close(losses[1], losses[0], rtol=3e-3, atol=0)
+    assert all(p.dtype == torch.float32 for p in mixed.model.parameters())
+
+
+def test_shards_train_like_the_whole_batch(make, monkeypatch):
+    whole = make(max_steps=10, logging_steps=1)
+    whole.train()
+    monkeypatch.setattr(batch_shards, "ROWS_PER_SHARD", 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    divided = make(max_steps=10, logging_steps=1)
+    divided.train()
+    for name in ("loss", "forward_perplexity", "backward_perplexity", "grad_norm"):
+        expected, actual = ([log[name] for log in t.state.log_history if name in log] for t in (whole, divided))
+        assert len(actual) == 10
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_adamw_with_a_schedule(make):

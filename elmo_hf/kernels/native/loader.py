@@ -32,6 +32,13 @@ class Library:
         self.cell, self.cell_backward = loaded.elmo_cell, loaded.elmo_cell_backward
         self.cell.argtypes = [*[number] * 2, real, *[pointer] * 3]
         self.cell_backward.argtypes = [*[number] * 2, real, *[pointer] * 7]
+        self.mixed_cell, self.mixed_cell_backward = loaded.elmo_mixed_cell, loaded.elmo_mixed_cell_backward
+        self.mixed_cell.argtypes = [*[number] * 2, real, *[pointer] * 5]
+        self.mixed_cell_backward.argtypes = [*[number] * 2, real, *[pointer] * 8]
+        self.strongest = loaded.elmo_strongest
+        self.strongest.argtypes = [*[number] * 3, ctypes.c_int64, *[pointer] * 3]
+        self.strongest.restype = None
+        self.mixed_cell.restype = self.mixed_cell_backward.restype = None
         self.layer.restype = self.cell.restype = self.cell_backward.restype = None
         self.hash = loaded.elmo_hash
         self.hash.argtypes, self.hash.restype = [pointer, ctypes.c_uint64], ctypes.c_uint64
