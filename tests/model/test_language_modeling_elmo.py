@@ -12,6 +12,7 @@ from transformers import AutoModelForPreTraining
 from elmo_hf import ElmoConfig, ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from elmo_hf.kernels import KERNELS, kernels_disabled
 from elmo_hf.kernels import softmax as softmax_kernel
+from elmo_hf.kernels.mixed_precision import has_bfloat16_units
 from elmo_hf.model import modeling_elmo_lm as module
 from elmo_hf.pretraining import sampled_softmax
 from elmo_hf.pretraining.optimization import use_sparse_gradients
@@ -92,7 +93,7 @@ def test_loss_gradients_and_carried_state_equal_the_plain_statement(variant, sam
         batch = window(config, step)
         drawn = [draw_words(4, WORDS) for _ in range(config.num_directions)]
         turn = iter(drawn)
-        monkeypatch.setattr(sampled_softmax, "draw_words", lambda number, size, turn=turn: next(turn))
+        monkeypatch.setattr(sampled_softmax, "draw_words", lambda *_, turn=turn: next(turn))
         output = model(**batch, past_states=carried, use_cache=True)
         output.loss.backward()
         fast = gradients(model)
@@ -271,7 +272,7 @@ def test_labels_of_narrow_types_are_the_same_words(dtype, sampled):
 
 @pytest.mark.parametrize("num_sampled", [None, 4])
 def test_it_trains_under_autocast(kernels, num_sampled):
-    """Highways, and without kernels the LSTM and the softmax, then compute in fewer bits."""
+    """Plain functions then compute in fewer bits, and kernels do on processors with units for bfloat16."""
     model = small(num_sampled=num_sampled).float()
     batch, losses, gradients = window(model.config, 1), [], []
     for enabled in (False, True):
@@ -282,7 +283,7 @@ def test_it_trains_under_autocast(kernels, num_sampled):
         loss.backward()
         losses.append(loss.item())
         gradients.append(model.softmax.bias.grad)
-    assert losses[1] == pytest.approx(losses[0], rel=0.0 if kernels and KERNELS else 0.02)
+    assert losses[1] == pytest.approx(losses[0], rel=0.0 if kernels and KERNELS and not has_bfloat16_units() else 0.02)
     assert torch.allclose(*gradients, atol=0.02)
 
 

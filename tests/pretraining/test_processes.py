@@ -27,7 +27,7 @@ def train(tmp_path_factory):
         launch = ["-m", "torch.distributed.run", "--nproc-per-node", processes, "--master-port", port]
         arguments = [folder / "text.txt", "-o", folder / name, "--size", folder / "config.json", "--min-count", 1]
         arguments += ["--batch-size", 8, "--unroll-steps", 5, "--stop-after", 50, "--evaluate-every", 20]
-        arguments += ["--recipe", "original", *options]
+        arguments += ["--recipe", "original", "--precision", "float32", *options]
         command = [sys.executable, *(launch if processes > 1 else []), "-m", "elmo_hf.cli", "pretrain", *arguments]
         done = subprocess.run(
             list(map(str, command)),
