@@ -35,7 +35,9 @@ def describe_model(model: Any, has_kernels: bool) -> str:
         type_name = f"int8 weights, {type_name} between them,"
         products = "oneDNN in eight bits" if onednn.supports_int8(device.type) else f"{products} as floats"
     native = library() if device.type == "cpu" and supports(kind) else None
-    if native is not None and not weights.bias.shape[0] % (4 * native.lanes):
+    if native is not None and quantized and not onednn.multiplies_matrices():
+        products = native.name
+    elif native is not None and not weights.bias.shape[0] % (4 * native.lanes):
         most = native_lstm.most_texts(weights.weight_input_int8 if quantized else weights.weight_input)
         products = f"{products} and {native.name}{'' if most is None else f' for up to {most} texts'}"
     elif device.type == "cpu" and library() is None:

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 from . import onednn
 from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .mixed_precision import uses_bfloat16
-from .native import library
+from .native import library, supports
+from .native_product import NativeInt8Product
 from .onednn import in_few_shapes
 from .prepared import prepared, weights_are_constant
 
@@ -95,7 +96,7 @@ class Int8Product:
         return onednn.int8_linear(rounded, self.packed, self.scale, self.zeros), scale
 
 
-Product = PlainProduct | OneDnnProduct | Int8Product
+Product = PlainProduct | OneDnnProduct | Int8Product | NativeInt8Product
 
 
 def is_quantized(weight: Any) -> bool:
@@ -120,6 +121,8 @@ def inference_product(weight: Any, rows: int) -> Product:
     """
     if is_quantized(weight):
         values, scale = weight
+        if values.device.type == "cpu" and supports("int8") and not onednn.multiplies_matrices():
+            return prepared("native int8", (values, scale), lambda: NativeInt8Product(values, scale, library()))
         if onednn.supports_int8(values.device.type):
             return prepared("int8", (values, scale), lambda: Int8Product(values, scale))
         return prepared("int8 as floats", (values, scale), lambda: training_product(dequantize(weight)))

@@ -12,7 +12,8 @@ from .linear import tensors_of
 from .loop import Clips, Packed
 from .native import Library, library, supports
 from .native.loader import KINDS
-from .native_weights import NativeWeights, kind_of, words_of
+from .native_product import words_of
+from .native_weights import NativeWeights, kind_of
 from .prepared import cached, can_fingerprint, fingerprint, hashes_of, layout_of, store
 from .threads import run_in_parallel
 

@@ -14,8 +14,7 @@ from torch.nn import functional as F
 from .cell import gate_bias
 from .linear import is_quantized
 from .native import Library
-
-PER_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
+from .native_product import in_full_panels, in_words
 
 
 def kind_of(weights: Sequence[Any]) -> str | None:
@@ -46,11 +45,11 @@ class NativeWeights:
         kind, lanes = kind_of(weights), library.lanes
         assert kind is not None
         of_input, of_state = (
-            _arranged(_values(weight).unflatten(0, (4, -1, lanes)).transpose(0, 1), kind) for weight in weights[:2]
+            in_words(_values(weight).unflatten(0, (4, -1, lanes)).transpose(0, 1), kind) for weight in weights[:2]
         )
         of_cell = None
         if weights[3] is not None:
-            of_cell = _arranged(_in_full_panels(_values(weights[3]), lanes).unflatten(0, (-1, 4, lanes)), kind)
+            of_cell = in_words(in_full_panels(_values(weights[3]), lanes).unflatten(0, (-1, 4, lanes)), kind)
         result = cls(kind, of_input, gate_bias(weights[2].detach().float()), of_state, of_cell)
         if kind == "int8":
             present = [weight for weight in (*weights[:2], weights[3]) if weight is not None]
@@ -68,22 +67,5 @@ class NativeWeights:
         return [0 if part is None else part.data_ptr() for part in parts]
 
 
-def words_of(kind: str, numbers: int) -> int:
-    """In how many words a row of numbers is stored, with the word of its scale."""
-    return -(-numbers // PER_WORD[kind]) + 1
-
-
 def _values(weight: Any) -> torch.Tensor:
     return (weight[0] if is_quantized(weight) else weight).detach()
-
-
-def _arranged(panels: torch.Tensor, kind: str) -> torch.Tensor:
-    """(panels, 4, LANES, columns) -> (panels, columns / G rounded up, 4, LANES, G)."""
-    per_word = PER_WORD[kind]
-    panels = F.pad(panels, (0, -panels.shape[-1] % per_word)).unflatten(-1, (-1, per_word))
-    return panels.permute(0, 3, 1, 2, 4).contiguous()
-
-
-def _in_full_panels(weight: torch.Tensor, lanes: int) -> torch.Tensor:
-    """A weight (P, H) with rows of zeros behind it, so that there are 4 LANES for each panel."""
-    return F.pad(weight, (0, 0, 0, -len(weight) % (4 * lanes)))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.kernels import describe, native
+from elmo_hf.kernels import describe, native, native_product
 from elmo_hf.kernels.linear import PlainProduct, dequantize
 from elmo_hf.kernels.loop import LayerProducts, through_time
 from elmo_hf.kernels.native import build, find, library, use_library
@@ -151,6 +151,33 @@ def test_changed_weights_are_arranged_anew(kind, batch):
     after = layers(model, batch)[-1]
     expected = layers(copy.deepcopy(model), batch)[-1]
     assert torch.equal(after, expected) and not torch.equal(before, after)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(1, 7), (130, 33), (256, 128)])
+@pytest.mark.parametrize("rows", [1, 4, 200])
+def test_products_in_int8(shape, rows, threads, monkeypatch):
+    """Against the same rounding in exact arithmetic, for full panels and parts of them, by one thread and by two."""
+    if "int8" not in library().kinds:
+        pytest.skip("this processor has no units for int8")
+    monkeypatch.setattr(native_product, "LARGE", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    torch.manual_seed(0)
+    values, scale = torch.randint(-127, 128, shape).to(torch.int8), torch.rand(shape[0]) * 1e-3
+    x, bias = torch.randn(rows, shape[1]), torch.randn(shape[0])
+    x[-1] = 0
+    of_rows = (x.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
+    exact = (x / of_rows).round().double() @ values.double().T * of_rows * scale + bias
+    product = native_product.NativeInt8Product(values, scale, library())
+    step = float(of_rows.max() * scale.max() * 127)  # of a number that is rounded the other way
+    difference = (product(x, bias) - exact).abs()
+    assert difference.max() < 2 * step and difference.mean() < 1e-6
+    assert torch.equal(product(x, bias)[-1], bias)
+    assert torch.allclose(product.add_to(bias.expand(rows, -1), x), product(x, bias), atol=1e-6)
+    assert product.clipped(x, 0.01).abs().max() <= 0.01
+    x[0, 0] = torch.nan
+    assert product(x)[0].isnan().all() and product(x)[1:].isfinite().all()
+    assert product(x.bfloat16()).dtype == torch.bfloat16
 
 
 def test_a_compiler_that_does_not_know_the_units(tmp_path, monkeypatch):

@@ -173,12 +173,16 @@ def test_without_the_operators_of_products(name, asked_anew, monkeypatch, batch)
     assert_as_plain_functions(batch)
 
 
+def use_no_native_int8(monkeypatch):
+    if native.library() is not None:
+        monkeypatch.setattr(native.library(), "kinds", {"float32"})
+
+
 @pytest.mark.parametrize("name", ["qlinear_prepack", "qlinear_pointwise"])
 def test_without_the_operators_in_eight_bits(name, asked_anew, monkeypatch, batch):
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
     monkeypatch.setattr(torch.ops, "onednn", Namespace(torch.ops.onednn, name))
-    if native.library() is not None:  # which has int8 of its own
-        monkeypatch.setattr(native.library(), "kinds", {"float32"})
+    use_no_native_int8(monkeypatch)
     model = new_model()
     model.quantize()
     assert "as floats" in describe(model)
@@ -190,6 +194,7 @@ def test_without_the_operators_in_eight_bits(name, asked_anew, monkeypatch, batc
 
 def test_without_a_way_to_ask_for_eight_bits(asked_anew, monkeypatch):
     monkeypatch.delattr(torch.cpu, "_is_vnni_supported")
+    use_no_native_int8(monkeypatch)
     model = new_model()
     model.quantize()
     assert "as floats" in describe(model)

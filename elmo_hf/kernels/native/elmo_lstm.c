@@ -96,22 +96,6 @@ INLINE void projection_rows(const int kind, const int rows, const Layer *layer, 
     }
 }
 
-/* Runs CALL with its number of rows as a constant, on as few runs of up to ROWS as there can be, of like lengths: a
-   short one wastes more than it leaves to the others. */
-#define IN_ROWS(count, CALL)                                                               \
-    for (int row = 0, runs = ((count) + ROWS - 1) / ROWS; row < (count); runs--) {         \
-        const int run = ((count)-row + runs - 1) / runs;                                   \
-        switch (run) {                                                                     \
-            case 1: CALL(1); break;                                                        \
-            case 2: CALL(2); break;                                                        \
-            case 3: CALL(3); break;                                                        \
-            case 4: CALL((ROWS < 4 ? ROWS : 4)); break;                                    \
-            case 5: CALL((ROWS < 5 ? ROWS : 5)); break;                                    \
-            default: CALL(ROWS); break;                                                    \
-        }                                                                                  \
-        row += run;                                                                        \
-    }
-
 /* gates: those of the step's first row in the block's first panel, the next panel `panel` numbers later; or none.
    room: for the words of h, then of m. Every other step takes the units from the last to the first, because the weights
    of the last ones are still in a near cache. */

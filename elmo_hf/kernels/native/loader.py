@@ -40,6 +40,9 @@ class Library:
         self.strongest.restype = None
         self.mixed_cell.restype = self.mixed_cell_backward.restype = None
         self.layer.restype = self.cell.restype = self.cell_backward.restype = None
+        self.to_words, self.linear = loaded.elmo_to_words, loaded.elmo_linear
+        self.to_words.argtypes, self.linear.argtypes = [*[number] * 2, *[pointer] * 2], [*[number] * 5, *[pointer] * 6]
+        self.to_words.restype = self.linear.restype = None
         self.hash = loaded.elmo_hash
         self.hash.argtypes, self.hash.restype = [pointer, ctypes.c_uint64], ctypes.c_uint64
         kinds: int = loaded.elmo_kinds()

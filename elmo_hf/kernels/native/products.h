@@ -223,3 +223,19 @@ INLINE Activations activations(const int kind, const float *x, int rows, size_t 
     }
     return result;
 }
+
+/* Runs CALL with its number of rows as a constant, on as few runs of up to ROWS as there can be, of like lengths: a
+   short one wastes more than it leaves to the others. */
+#define IN_ROWS(count, CALL)                                                               \
+    for (int row = 0, runs = ((count) + ROWS - 1) / ROWS; row < (count); runs--) {         \
+        const int run = ((count)-row + runs - 1) / runs;                                   \
+        switch (run) {                                                                     \
+            case 1: CALL(1); break;                                                        \
+            case 2: CALL(2); break;                                                        \
+            case 3: CALL(3); break;                                                        \
+            case 4: CALL((ROWS < 4 ? ROWS : 4)); break;                                    \
+            case 5: CALL((ROWS < 5 ? ROWS : 5)); break;                                    \
+            default: CALL(ROWS); break;                                                    \
+        }                                                                                  \
+        row += run;                                                                        \
+    }
