@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from elmo_hf.kernels import KERNELS
-from elmo_hf.kernels.mixed_precision import has_bfloat16_units
-
+# Kernels are imported in functions, because they import torch: the help of the command line needs PRECISIONS only.
 PRECISIONS = ("auto", "float32", "bf16")
 
 
@@ -30,6 +28,9 @@ def choose_precision(wanted: str, facts: dict[str, Any], device_type: str, say: 
 
     ```
     """
+    from elmo_hf.kernels import KERNELS
+    from elmo_hf.kernels.mixed_precision import has_bfloat16_units
+
     before = facts.get("precision")
     if wanted == "auto":
         is_faster = device_type == "cpu" and KERNELS and has_bfloat16_units()
@@ -46,6 +47,9 @@ def choose_precision(wanted: str, facts: dict[str, Any], device_type: str, say: 
 
 def _problem(device_type: str) -> str | None:
     """Why bf16 would not be faster on a device; None if it is."""
+    from elmo_hf.kernels import KERNELS
+    from elmo_hf.kernels.mixed_precision import has_bfloat16_units
+
     if device_type != "cpu":
         return "on this device the training kernels compute in float32" if KERNELS else None
     return None if has_bfloat16_units() else "this processor has neither AVX-512 BF16 nor AMX"

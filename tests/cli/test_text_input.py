@@ -183,7 +183,7 @@ def test_help_imports_neither_torch_nor_transformers():
     imported = run.stdout.splitlines()[-1].split()
     assert imported[0] == "IMPORTED" and "typer" in imported
     heavy = {"torch", "transformers", "tokenizers", "datasets", "h5py", "numpy", "huggingface_hub", "pyarrow"}
-    assert not heavy.intersection(imported)
+    assert not heavy.intersection(imported), f"--help imports {', '.join(imported[1:])}"
 
 
 def test_annotate_notes_tokenised_text_and_refuses_an_empty_file(command, folder, tmp_path):
