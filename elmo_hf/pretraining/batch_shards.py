@@ -73,8 +73,8 @@ def join_states(states: Sequence[States]) -> States:
 
     ```
     """
-    layers = zip(*states, strict=True)
-    return tuple(tuple(torch.cat(parts) for parts in zip(*layer, strict=True)) for layer in layers)
+    layers = (zip(*layer, strict=True) for layer in zip(*states, strict=True))
+    return tuple((torch.cat(h), torch.cat(c)) for h, c in layers)
 
 
 def run_shards(
@@ -111,8 +111,9 @@ def run_shards(
 def add_gradients(parameters: Sequence[Tensor], results: Sequence[ShardResult]):
     """Adds the gradients of all shards to those of the parameters, always in the same order."""
     for number, parameter in enumerate(parameters):
-        gradients = [result.gradients[number] for result in results if result.gradients[number] is not None]
-        for gradient in gradients:
+        for gradient in (result.gradients[number] for result in results):
+            if gradient is None:
+                continue
             parameter.grad = gradient if parameter.grad is None else _sum(parameter.grad, gradient)
 
 
