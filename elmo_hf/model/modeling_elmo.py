@@ -477,11 +477,7 @@ class ElmoBiLm(nn.Module):
         return tuple((h, c) for _ in range(config.num_hidden_layers))
 
     def forward(
-        self,
-        inputs: list[Tensor],
-        packing: Packing,
-        past_states: States | None = None,
-        dropout_probability: float = 0.0,
+        self, inputs: list[Tensor], packing: Packing, past_states: States | None = None, probability: float = 0.0
     ) -> tuple[list[list[Tensor]], States]:
         """Token vectors (N, P) of each direction in its own order -> the outputs of each layer, and the last states.
 
@@ -492,8 +488,8 @@ class ElmoBiLm(nn.Module):
         outputs, states = [], []
         both = [stack for stack in (self.forward_layers, self.backward_layers) if stack is not None]
         for layer, stacks, (h, c) in zip(self.layers, zip(*both, strict=True), past_states, strict=True):
-            if dropout_probability:
-                inputs = [run_kernel(dropout, x, dropout_probability, layer.training) for x in inputs]
+            if probability:
+                inputs = [run_kernel(dropout, x, probability, layer.training) for x in inputs]
             weights = [stack(x.detach()) for stack, x in zip(stacks, inputs, strict=True)]
             hs, cs = (part.index_select(0, packing.rows).unbind(1) for part in (h, c))
             results = layer(weights, packing.batch_sizes, packing.mask, *inputs, *hs, *cs)
@@ -1124,10 +1120,4 @@ def inner_mask(mask: Tensor) -> Tensor:
 
 ElmoModel.register_for_auto_class("AutoModel")
 
-__all__ = [
-    "ElmoModel",
-    "ElmoModelOutput",
-    "ElmoPreTrainedModel",
-    "ElmoScalarMix",
-    "pool_words",
-]
+__all__ = ["ElmoModel", "ElmoModelOutput", "ElmoPreTrainedModel", "ElmoScalarMix", "pool_words"]
