@@ -6,6 +6,7 @@ float32 needs.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ HALF = torch.bfloat16
 
 
 def forward(
-    steps: Steps, clips: Clips, group: Sequence[torch.Tensor | None]
+    steps: Steps, clips: Clips, group: Sequence[Any]
 ) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], list[torch.Tensor]]:
     """The outputs, the last states, and what the backward pass needs.
 
@@ -50,7 +51,7 @@ def forward(
 def backward(
     steps: Steps,
     clips: Clips,
-    group: Sequence[torch.Tensor | None],
+    group: Sequence[Any],
     saved: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor],
     needed: Sequence[bool],

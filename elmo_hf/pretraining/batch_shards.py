@@ -101,7 +101,7 @@ def run_shards(
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
         backward = output.forward_loss if output.backward_loss is None else output.backward_loss
         means = torch.stack([output.forward_loss, backward]).detach().cpu()
-        new_states = tuple(tuple(part.detach() for part in layer) for layer in output.past_states)
+        new_states = tuple((h.detach(), c.detach()) for h, c in output.past_states)
         results[number] = ShardResult(loss.detach(), gradients, new_states, means * len(inputs["input_ids"]))
 
     run_torch_in_parallel([partial(run, number) for number in range(len(shards))], gradients=True)
