@@ -66,10 +66,17 @@ def draw(languages: dict[str, Scores], path: Path):
     columns = min(3, len(languages))
     rows = -(-len(languages) // columns)
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(3 * columns, 2.5 * rows + 0.4), sharey=True, squeeze=False, layout="constrained"
+        rows,
+        columns,
+        figsize=(3 * columns, 2.5 * rows + 0.4),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
     )
     for axis in axes.flat[len(languages) :]:
         axis.set_axis_off()
+    ticks = sorted({size for scores in languages.values() for _, size in scores})
     for axis, (code, scores) in zip(axes.flat, languages.items(), strict=False):
         sizes = sorted({size for _, size in scores})
         for condition in CONDITIONS:
@@ -78,7 +85,7 @@ def draw(languages: dict[str, Scores], path: Path):
             axis.plot([size for size, _ in points], means, "o-", ms=3.5, color=COLORS[condition], label=condition)
         axis.set_title(NAMES[code], fontsize=10)
         axis.set_xscale("log")
-        axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axis.set_xticks(ticks, [f"{size:,}" for size in ticks])
         axis.minorticks_off()
         axis.grid(axis="y", color="#e0e0e0", lw=0.6)
     for axis in axes[:, 0]:
