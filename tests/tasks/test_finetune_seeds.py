@@ -30,7 +30,8 @@ def test_the_model_that_is_best_on_dev_is_kept_and_its_card_has_the_mean(setting
     assert saved["seed"] == result.best and saved["scores"] == alone[result.best]
     values = [100 * alone[seed]["dev"]["accuracy"] for seed in (1, 2)]
     expected = f"accuracy {statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
-    assert f"- dev: {expected}" in (tmp_path / "best" / "README.md").read_text()
+    card = (tmp_path / "best" / "README.md").read_text()
+    assert f"- dev: {expected}" in card and "best.seeds" not in card and f'model="{tmp_path / "best"}"' in card
     assert any(expected in line for line in lines)
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     with pytest.raises(ValueError, match="best is there already"):

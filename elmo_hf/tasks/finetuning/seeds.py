@@ -143,7 +143,8 @@ def _keep_best(result: SeedScores, model: Path, output: Path):
     lines = [f"Mean ± standard deviation of {len(result.scores)} seeds; this is the model of seed {result.best}:", ""]
     lines += [f"- {part}: {result.describe(part)}" for part in result.scores[result.best]]
     card = model / "README.md"
-    before, heading, after = card.read_text(encoding="utf-8").partition("\nSettings: ")
+    text = card.read_text(encoding="utf-8").replace(str(model), str(output))
+    before, heading, after = text.partition("\nSettings: ")
     if lines[0] not in before:  # killed before the rename
         write_text_atomically(card, "\n".join([before, *lines, ""]) + heading + after)
     write_text_atomically(model / RESULT, json.dumps({**_result(model), "seeds": result.scores}, indent=1) + "\n")
