@@ -96,7 +96,7 @@ class LayerTask:
         self.m, self.room = self.x.new_empty(2, batch_sizes[0], cell + native.lanes), None
         if self.kind != "float32":
             inputs = max(TOKENS_AT_ONCE, texts) * words_of(self.kind, size)
-            self.room = torch.empty(inputs + texts * words_of(self.kind, max(size, cell)), dtype=torch.int32)
+            self.room = torch.empty(inputs + 2 * texts * words_of(self.kind, max(size, cell)), dtype=torch.int32)
         self.sizes = torch.tensor(batch_sizes, dtype=torch.int32)
         self.done = False
         self.cache_key = f"native {self.kind} {native.lanes}"

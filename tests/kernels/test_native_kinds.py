@@ -95,7 +95,7 @@ def test_every_number_of_rows_against_float32(kind, rows):
 
 @pytest.mark.parametrize("changes", [{}, {"projection_size": 80, "cell_size": 192}, {"projection_size": 64}])
 def test_the_same_layers_without_the_units(kind, changes, batch, monkeypatch):
-    """A processor without them computes the same by oneDNN, and nobody is told."""
+    """A processor without them computes the same by oneDNN (in int8 a little less exactly), and nobody is told."""
     model = new_model(kind, **changes)
     actual, name = layers(model, batch), library().name
     assert name in describe(model)
@@ -108,7 +108,7 @@ def test_the_same_layers_without_the_units(kind, changes, batch, monkeypatch):
     mask = (batch["input_ids"] > 0).any(-1)
     for first, other in zip(actual, expected, strict=True):
         assert first.dtype == other.dtype
-        assert torch.cosine_similarity(first[mask].float(), other[mask].float(), dim=-1).min() > 0.999
+        assert torch.cosine_similarity(first[mask].float(), other[mask].float(), dim=-1).min() > 0.99
 
 
 def test_a_library_of_other_numbers_is_not_used_for_this_kind(kind, batch, monkeypatch):

@@ -212,6 +212,14 @@ INLINE void to_int8(const float *x, int count, uint32_t *words) {
     }
 }
 
+/* What a row lost when it was rounded, in place of the row. */
+INLINE void keep_remainder(float *x, int count, const uint32_t *words) {
+    const uint8_t *bytes = (const uint8_t *)words;
+    float scale;
+    memcpy(&scale, words - 1, sizeof scale);
+    for (int k = 0; k < count; k++) x[k] -= scale * (int8_t)(bytes[k] - ZERO_POINT);
+}
+
 /* Rows of numbers, `distance` apart, as activations; those of float32 stay where they are. */
 INLINE Activations activations(const int kind, const float *x, int rows, size_t distance, int count, uint32_t *room) {
     if (kind == FLOAT32) return (Activations){(const uint32_t *)x, distance};
