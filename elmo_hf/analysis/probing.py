@@ -129,8 +129,10 @@ def probe(
     Example:
 
     ```python
+    >>> import torch
     >>> from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
     >>> from elmo_hf.analysis import LayerReader, probe
+    >>> seed = torch.manual_seed(0)
     >>> config = ElmoConfig(character_cnn_filters=[[1, 8]], projection_size=8, cell_size=16)
     >>> reader = LayerReader(ElmoModel(config).eval(), ElmoTokenizer())
     >>> data = [["cats", "sleep"], ["dogs", "sleep"]], [["NOUN", "VERB"], ["NOUN", "VERB"]]
