@@ -134,7 +134,8 @@ def test_a_file_as_the_model_of_an_option(command, folder, tmp_path):
         tmp_path / "out",
     )
     code, _, err = command(*arguments)
-    assert code == 2 and "Expected a model: a folder" in " ".join(err.split()) and "comes before" not in err
+    err = " ".join(err.replace("│", " ").split())  # typer draws a box
+    assert code == 2 and "Expected a model: a folder" in err and "comes before" not in err
 
 
 def test_the_page_checks_names_before_it_loads_models(command, folder, monkeypatch):
