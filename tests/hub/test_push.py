@@ -72,6 +72,7 @@ def test_with_the_package(hub, pushed, expected, tmp_path):
     assert all(module.startswith("elmo_hf.") for module in modules[:3])
 
 
+@pytest.mark.slow
 def test_without_the_package_and_a_second_generation(hub, pushed, expected, tmp_path):
     second, folder = "tester/second", tmp_path / "saved"
     modules = load(hub, tmp_path, expected, LOAD + SAVE_AGAIN, second=second, folder=str(folder))

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -28,26 +29,28 @@ LINES = lines(60)
 DOMAIN = [line.replace("cat", "enzyme").replace("dog", "protein") for line in LINES]
 
 
+def pretrain_lines(parent, lines, name="run", **settings):
+    """Pretrains a small model on lines; gives its folder, the perplexities, and what was said."""
+    (parent / "config.json").write_text(json.dumps(SIZES))
+    path = parent / f"{name}.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    said = []
+    default = {"files": [str(path)], "size": str(parent / "config.json"), "min_count": 1, "batch_size": 4}
+    default |= {"unroll_steps": 5, "epochs": 2, "held_out": [str(path)]}
+    result = pretrain(Settings(parent / name, **{**default, **settings}), say=said.append)
+    return parent / name, result, "\n".join(said)
+
+
 @pytest.fixture
 def run(tmp_path):
-    """A function that pretrains a small model on lines; gives the folder, perplexities, and what was said."""
-    (tmp_path / "config.json").write_text(json.dumps(SIZES))
-
-    def pretrained(lines, name="run", **settings):
-        path = tmp_path / f"{name}.txt"
-        path.write_text("\n".join(lines), encoding="utf-8")
-        said = []
-        given = {"files": [str(path)], "size": str(tmp_path / "config.json"), "min_count": 1, "batch_size": 4}
-        given |= {"unroll_steps": 5, "epochs": 2, "held_out": [str(path)], **settings}
-        found = pretrain(Settings(tmp_path / name, **given), say=said.append)
-        return tmp_path / name, found, "\n".join(said)
-
-    return pretrained
+    """`pretrain_lines` in a folder of the test."""
+    return partial(pretrain_lines, tmp_path)
 
 
-@pytest.fixture
-def base(run):
-    return run(LINES, "base", epochs=10)[0]
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A model to tune, trained once."""
+    return pretrain_lines(tmp_path_factory.mktemp("base"), LINES, "base", epochs=10)[0]
 
 
 def load(folder):
@@ -102,6 +105,7 @@ def test_chinese_text_is_split_into_characters(run):
     assert tokenizer.splitting == "characters" and {"我", "，", "喜"} <= set(tokenizer.word_vocabulary)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_worse_than_word_frequencies_is_reported(run):
     said = run(LINES, "short", stop_after="1")[2]
     assert "worse than word frequencies alone" in said and "(--minutes)" in said
@@ -223,7 +227,7 @@ def test_wrong_settings_are_explained(run, base, tmp_path):
         "Invalid size: huge. Expected tiny, small": {"size": "huge"},
         "takes 5,000. Expected a smaller --batch-size": {"batch_size": 1000},
         "Expected steps, e.g. 500": {"save_every": "often"},
-        "<S>, </S>, <UNK> missing": {"vocabulary": str(tmp_path / "base.txt")},
+        "<S>, </S>, <UNK> missing": {"vocabulary": str(base.parent / "base.txt")},
         "There is no file": {"files": ["nothing.txt"]},
         "from 1 to below `vocab_size`": {"num_sampled": 14},
     }.items():
