@@ -322,6 +322,7 @@ def test_ctrl_c_and_a_full_disk_leave_a_part_to_resume(server, cache, monkeypatc
     assert server.log[-1][2] == 206
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_download_once(server, cache):
     server.delay = 0.2
     script = "import sys; from elmo_hf.conversion.downloads import fetch; print(fetch(*sys.argv[1:]))"

@@ -56,6 +56,7 @@ def arguments(model, tmp_path):
     return [str(value) for value in [*files, *options]]
 
 
+@pytest.mark.slow
 def test_all_taggers_learn(module, arguments, monkeypatch):
     monkeypatch.setattr(module, "HEAD_RATE", 0.03)
     monkeypatch.setattr(module, "HEAD_PATIENCE", module.Patience(steps=20, bad=3, most=5))

@@ -78,8 +78,11 @@ def built(folder, *flags):
     return path
 
 
+OTHER_WIDTHS = [pytest.param(flags, marks=pytest.mark.slow) for flags in ([], ["-mavx2", "-mfma"], ["-mavx512f"])]
+
+
 @needs_compiler
-@pytest.mark.parametrize("flags", [["-march=native"], [], ["-mavx2", "-mfma"], ["-mavx512f"]])
+@pytest.mark.parametrize("flags", [["-march=native"], *OTHER_WIDTHS])
 def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
     capability = torch.backends.cpu.get_cpu_capability()
     if ("-mavx512f" in flags and capability != "AVX512") or ("-mavx2" in flags and not capability.startswith("AVX")):

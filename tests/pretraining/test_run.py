@@ -249,6 +249,7 @@ def test_bad_text(run, tmp_path):
     run(long, "long", stop_after="3", held_out=[])
 
 
+@pytest.mark.slow
 def test_a_vocabulary_in_another_order_is_warned_of(run, tmp_path):
     text = [" ".join([f"w{k:03}"] * (60 - k)) for k in range(50)]
     (tmp_path / "words.txt").write_text("\n".join(["<S>", "</S>", "<UNK>", *(f"w{k:03}" for k in range(49, -1, -1))]))
