@@ -106,3 +106,12 @@ def command(monkeypatch, capsys):
         return end.value.code, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def two_threads():
+    """Lets torch use two threads, where tests have one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

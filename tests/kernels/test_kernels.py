@@ -469,14 +469,6 @@ def test_without_the_native_library_nothing_is_prepared(batch, no_native_library
 # Threads and processes
 
 
-@pytest.fixture
-def two_threads():
-    number = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(number)
-
-
 def test_eight_threads_on_one_model(two_threads, batch):
     model, tokenizer = new_model(), ElmoTokenizer()
     model.cache_words(20)

@@ -11,14 +11,6 @@ from elmo_hf.pretraining.batch_shards import add_gradients, join_states, number_
 ROWS, STEPS, WORDS = 7, 5, 40
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 def new_model(**changes):
     torch.manual_seed(3)
     return ElmoForPreTraining(ElmoConfig(**SIZES, vocab_size=WORDS, **{"dropout": 0.0, **changes})).train()

@@ -73,39 +73,29 @@ enum { FLOAT32, BFLOAT16, INT8 };
             }                                                                                                         \
     }
 
+#define CASE(rows, name) case rows: multiply_##name##_##rows(sums, a, stride, panel, depth); break;
 #if ROWS > 3
-#define MULTIPLY_ALL(name, type, target, DOT)      \
-    MULTIPLY(1, 4, name, type, target, DOT)        \
-    MULTIPLY(2, 2, name, type, target, DOT)        \
-    MULTIPLY(3, 2, name, type, target, DOT)        \
-    MULTIPLY(4, 1, name, type, target, DOT)        \
-    MULTIPLY(5, 1, name, type, target, DOT)        \
-    MULTIPLY(6, 1, name, type, target, DOT)        \
-    INLINE void multiply_##name(const int rows, type sums[ROWS][4], const uint32_t *a, size_t stride,                 \
-                                const uint32_t *panel, int depth) {                                                   \
-        switch (rows) {                                                                                               \
-            case 1: multiply_##name##_1(sums, a, stride, panel, depth); break;                                        \
-            case 2: multiply_##name##_2(sums, a, stride, panel, depth); break;                                        \
-            case 3: multiply_##name##_3(sums, a, stride, panel, depth); break;                                        \
-            case 4: multiply_##name##_4(sums, a, stride, panel, depth); break;                                        \
-            case 5: multiply_##name##_5(sums, a, stride, panel, depth); break;                                        \
-            case 6: multiply_##name##_6(sums, a, stride, panel, depth); break;                                        \
-        }                                                                                                             \
-    }
+#define EACH(name, type, target, DOT)                                                                                 \
+    MULTIPLY(1, 4, name, type, target, DOT)                                                                           \
+    MULTIPLY(2, 2, name, type, target, DOT)                                                                           \
+    MULTIPLY(3, 2, name, type, target, DOT)                                                                           \
+    MULTIPLY(4, 1, name, type, target, DOT)                                                                           \
+    MULTIPLY(5, 1, name, type, target, DOT)                                                                           \
+    MULTIPLY(6, 1, name, type, target, DOT)
+#define CASES(name) CASE(1, name) CASE(2, name) CASE(3, name) CASE(4, name) CASE(5, name) CASE(6, name)
 #else
-#define MULTIPLY_ALL(name, type, target, DOT)      \
-    MULTIPLY(1, 2, name, type, target, DOT)        \
-    MULTIPLY(2, 1, name, type, target, DOT)        \
-    MULTIPLY(3, 1, name, type, target, DOT)        \
+#define EACH(name, type, target, DOT)                                                                                 \
+    MULTIPLY(1, 2, name, type, target, DOT)                                                                           \
+    MULTIPLY(2, 1, name, type, target, DOT)                                                                           \
+    MULTIPLY(3, 1, name, type, target, DOT)
+#define CASES(name) CASE(1, name) CASE(2, name) CASE(3, name)
+#endif
+#define MULTIPLY_ALL(name, type, target, DOT)                                                                         \
+    EACH(name, type, target, DOT)                                                                                     \
     INLINE void multiply_##name(const int rows, type sums[ROWS][4], const uint32_t *a, size_t stride,                 \
                                 const uint32_t *panel, int depth) {                                                   \
-        switch (rows) {                                                                                               \
-            case 1: multiply_##name##_1(sums, a, stride, panel, depth); break;                                        \
-            case 2: multiply_##name##_2(sums, a, stride, panel, depth); break;                                        \
-            case 3: multiply_##name##_3(sums, a, stride, panel, depth); break;                                        \
-        }                                                                                                             \
+        switch (rows) { CASES(name) }                                                                                 \
     }
-#endif
 
 MULTIPLY_ALL(float32, vec, , DOT_FLOAT32)
 #if defined(HAS_BFLOAT16)
