@@ -89,7 +89,9 @@ def recipe(
             setattr(task, flag, getattr(args, flag))
         data, test = read(task, args.train, args.test)
         train, scored = limited(data, args.limit), limited(test, args.test_limit)
-        dev = task.read(args.dev, "dev") if args.dev else (train if len(train) < FEWEST_TO_HOLD_OUT else None)
+        dev = train if len(train) < FEWEST_TO_HOLD_OUT else None
+        if args.dev:
+            dev = task.read(args.dev, "dev") if read is read_files else read(task, args.train, args.dev)[1]
         output = Path(args.output, "model")
         if output.exists():  # a run that was killed after it
             shutil.rmtree(output)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_hf import label_names, read_conll, read_conllu
+from elmo_hf.tasks.tagging.task import NerTask
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 CONLLU = """\
@@ -116,3 +117,12 @@ def test_universal_dependencies_have_their_published_size():
     found = read_conllu(path)
     assert (found.num_rows, len(label_names(found, column="upos"))) == (2001, 17)
     assert found[0]["tokens"][:4] == ["From", "the", "AP", "comes"]
+
+
+def test_comments_with_two_words_are_no_rows_and_a_hash_is_a_word(tmp_path):
+    """The files of Universal NER begin with `# newdoc id = ...`; their last columns are notes on the annotation."""
+    path = tmp_path / "uner.iob2"
+    path.write_text("# newdoc id = a\n# text = Rome # 1\n1\tRome\tB-LOC\t-\tann\n2\t#\tO\t-\t-\n\n")
+    assert NerTask().read(str(path))[0] == {"tokens": ["Rome", "#"], "labels": ["B-LOC", "O"]}
+    path.write_text("# O\nRome B-LOC\n\n")
+    assert NerTask().read(str(path))[0] == {"tokens": ["#", "Rome"], "labels": ["O", "B-LOC"]}

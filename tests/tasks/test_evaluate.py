@@ -134,8 +134,8 @@ def test_the_columns_of_the_training_are_those_of_the_evaluation(base_model, tmp
     finetune("tagging", output=tmp_path / "upos", column="1", epochs=1, say=lambda line: None, **settings)
     by_default = evaluate(tmp_path / "upos", tmp_path / "both.conll")
     assert {row.label for row in by_default.labels if row.gold} == {"PROPN", "VERB"}
-    chosen = evaluate(tmp_path / "upos", tmp_path / "both.conll", column="2")
-    assert chosen.unknown_labels == {"X": 20, "Y": 20}
+    with pytest.raises(ValueError, match="both.conll has no label of the model: 'X', 'Y'. Expected"):
+        evaluate(tmp_path / "upos", tmp_path / "both.conll", column="2")
     # A file of another format has no such column.
     rows = evaluate(tmp_path / "upos", [{"tokens": ["Rome", "burns"], "labels": ["PROPN", "VERB"]}])
     assert rows.examples == 1 and rows.unknown_labels == {}

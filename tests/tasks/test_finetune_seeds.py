@@ -33,6 +33,7 @@ def test_the_model_that_is_best_on_dev_is_kept_and_its_card_has_the_mean(setting
     card = (tmp_path / "best" / "README.md").read_text()
     assert f"- dev: {expected}" in card and "best.seeds" not in card and f'model="{tmp_path / "best"}"' in card
     assert any(expected in line for line in lines)
+    assert "elmo-hf annotate" in lines[-1] and not any("best.seeds" in line for line in lines)
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     with pytest.raises(ValueError, match="best is there already"):
         finetune_seeds("classification", seeds=2, output=tmp_path / "best", say=silent, **settings)

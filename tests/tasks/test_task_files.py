@@ -152,6 +152,9 @@ def test_tables_with_and_without_a_header(tmp_path):
     assert read_table(str(tmp_path / "a.csv"), "csv") == {"text": ["a, b", "c"], "label": ["x", "y"]}
     (tmp_path / "a.tsv").write_text('"a\tx\nb\ty\n')
     assert read_table(str(tmp_path / "a.tsv"), "tsv") == {"0": ['"a', "b"], "1": ["x", "y"]}
+    # As many different texts as labels: labels are shorter.
+    (tmp_path / "b.tsv").write_text("It rains.\tx\nIt pours.\ty\n" * 10)
+    assert {*find_task("classification").read(str(tmp_path / "b.tsv"))["label"]} == {"x", "y"}
     rows = [{"text": "a", "label": "x"}, {"text": "b"}]
     (tmp_path / "a.json").write_text(json.dumps(rows))
     columns = {"text": ["a", "b"], "label": ["x", None]}

@@ -339,13 +339,13 @@ def _tree_columns(path: str, phrases: bool) -> Columns:
 
 
 def _named_columns(columns: Columns, where: str) -> Columns:
-    """Columns of a file without a header: the one with the fewest different values holds the labels."""
+    """Columns of a file without a header: labels have the fewest different values, then the shortest."""
     if not 2 <= len(columns) <= 3:
         raise ValueError(
             f"{where}: {plural(len(columns), 'column')} and no header. Expected a header, or two columns (text and "
             "label) or three (two texts and a label); or name them by their numbers (--text-column 0 --column 1)."
         )
-    label = min(columns, key=lambda name: len({*columns[name]}))
+    label = min(columns, key=lambda name: (len({*columns[name]}), sum(map(len, columns[name]))))
     texts = [name for name in columns if name != label]
     names = ("text",) if len(texts) == 1 else PAIR_COLUMNS[0]
     return {**{new: columns[old] for new, old in zip(names, texts, strict=True)}, "label": columns[label]}

@@ -1,6 +1,5 @@
 """Coreference as a task to fine-tune on: documents in the columns of CoNLL 2012, clusters of mentions."""
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -62,7 +61,7 @@ class CoreferenceTask(Task):
     model_class = "ElmoForCoreference"
     heads = ("spans",)
     score = "conll"
-    example_name = "part of a document"
+    example_name = "document part"
     item_name = "mention"
     has_labels = False
     one_example_batches = True
@@ -78,7 +77,7 @@ class CoreferenceTask(Task):
     def read(self, path: str, part: str = "train") -> Documents:
         """The examples of a file or dataset."""
         format = detect_format(path)
-        if format not in ("documents", "conll") and not os.path.isdir(path):
+        if format not in ("documents", "conll", "folder"):
             raise ValueError(
                 f"{path} looks like {FORMATS[format]}. Expected CoNLL 2012: files, a folder or an archive."
             )

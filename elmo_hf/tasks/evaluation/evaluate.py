@@ -144,14 +144,13 @@ def evaluate(
     task = task_of_model(loaded, ColumnChoice(column, text_column, pair_column))
     raw = _read(task, data, model)
     examples = task.prepare(raw, tokenizer)
+    unknown_labels = _unknown_labels(task, examples, loaded, data if isinstance(data, (str, os.PathLike)) else None)
     predictions = task.predict(loaded, tokenizer, examples)
     counts = task.counts(examples, predictions)
     evaluation = Evaluation(len(examples), task.example_name, _scores(task, counts, samples, seed))
     evaluation.labels, evaluation.confusions = _labels_and_confusions(task, examples, predictions)
     evaluation.worst = _worst(task, examples, predictions, worst)
-    if task.has_labels:
-        known = {*loaded.config.id2label.values()}
-        evaluation.unknown_labels = {str(k): n for k, n in task.label_counts(examples).items() if k not in known}
+    evaluation.unknown_labels = unknown_labels
     if compare is not None:
         other, other_tokenizer = load_task_model(compare, device)
         other_task = task_of_model(other, task.columns)
@@ -183,6 +182,26 @@ def _read(task: Task, data: Any, model: str | os.PathLike) -> Any:
         except ValueError:  # data of another format has other columns
             task.columns = ColumnChoice()
     return read()
+
+
+def _unknown_labels(task: Task, examples: Any, model: Any, name: str | os.PathLike | None) -> dict[str, int]:
+    """How often the data have each label that the model does not have. If that is all of them, raises ValueError."""
+    if not task.has_labels:
+        return {}
+    known = [*model.config.id2label.values()]
+    counts = task.label_counts(examples)
+    unknown = {str(label): count for label, count in counts.items() if label not in known}
+    if counts and len(unknown) == len(counts):
+        where = "The data have" if name is None else f"{os.fspath(name)} has"
+        raise ValueError(
+            f"{where} no label of the model: {', '.join(map(repr, [*unknown][:5]))}. Expected {_listed(known)}; does "
+            "another column hold the labels (--column), or is this text without labels?"
+        )
+    return unknown
+
+
+def _listed(labels: list[str]) -> str:
+    return f"labels like {', '.join(map(repr, labels[:5]))}"
 
 
 def _score(task: Task, name: str) -> Any:

@@ -58,7 +58,8 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
         if shared:
             share = _share(shared, len(examples), task)
             yield f"{share} of {part} are in train too: its scores are too high for new text."
-        lacking = Counter({name: n for name, n in task.label_counts(examples).items() if name not in counts})
+        labels = task.label_counts(examples)
+        lacking = Counter({name: n for name, n in labels.items() if name not in counts})
         if counts and lacking:
             names = ", ".join(f"{excerpt(str(name), 30)} ({n:,})" for name, n in lacking.most_common(LISTED_LABELS))
             yield f"Labels of {part} that train lacks, and that no model can learn: {names}."
@@ -74,15 +75,29 @@ def _share(count: int, total: int, task: Task) -> str:
     return f"{count:,} of {plural(total, task.example_name)} ({100 * count / total:.1f}%)"
 
 
-def check_labels(task: Task, examples: Any, where: str):
-    """Raises ValueError if there is nothing to learn."""
-    counts = task.label_counts(examples)
+def check_labels(task: Task, parts: dict[str, Any], names: dict[str, str]):
+    """Raises ValueError if there is nothing to learn, or nothing that was learned to score.
+
+    Args:
+        task: the task.
+        parts: examples of `"train"`, and if there are any of `"dev"` and `"test"`.
+        names: of the files of the parts, for messages.
+    """
+    counts, where = task.label_counts(parts["train"]), names["train"]
     if task.has_labels and len(counts) < 2:
         only = f"every {task.item_name} has the label {[*counts][0]!r}" if counts else "there are no labels"
         raise ValueError(
             f"{where}: {only}, so there is nothing to learn. Expected at least two labels; does another column hold "
             "them (--column)?"
         )
+    for part, examples in parts.items():
+        others = task.label_counts(examples)
+        if counts and others and not {*counts} & {*others}:
+            listed = [", ".join(repr(label) for label in [*labels][:3]) for labels in (others, counts)]
+            raise ValueError(
+                f"{names[part]}: none of its labels ({listed[0]}) is one of {where} ({listed[1]}). Expected the same "
+                "labels; does another column hold them (--column)?"
+            )
 
 
 __all__ = ["check_labels", "describe_examples", "warnings_about"]

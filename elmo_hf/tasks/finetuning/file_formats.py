@@ -27,6 +27,7 @@ FORMATS = {
     "parquet": "Parquet",
     "dataset": "a dataset",
     "documents": "CoNLL 2012 documents",
+    "folder": "a folder",
 }
 # What the name of a file says; the others are told by their first lines.
 ENDINGS = {
@@ -92,7 +93,7 @@ def detect_format(path: str) -> str:
     if is_dataset(path):
         return "dataset"
     if os.path.isdir(path):
-        return "documents"
+        return "folder"
     check_exists(path)
     find_files(path)
     if (ending := file_type(path)) in ENDINGS:

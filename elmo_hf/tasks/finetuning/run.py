@@ -59,7 +59,7 @@ class FinetuneRun:
         if self.settings.phrases and self.sources["dev"] is None:
             raise ValueError("`phrases` needs dev data: phrases of held-out sentences would be trained on (--dev).")
         raw = read_parts(self.task, self.sources, self.settings.limit, self.say)
-        check_labels(self.task, raw["train"], name_of(self.sources["train"]))
+        check_labels(self.task, raw, {part: self._name_of(part) for part in raw})
         labels = self.task.label_names(raw["train"]) if self.task.has_labels else None
         self.task.use_labels(labels or [])
         facts = {
@@ -202,12 +202,18 @@ class FinetuneRun:
         for name in ("preset", "lr", "epochs", "batch_size"):
             if getattr(settings, name) is not None:
                 defaults = defaults._replace(**{name: getattr(settings, name)})
+        if defaults.preset is not None and not has_preset(defaults.head, defaults.preset):
+            raise ValueError(f"Invalid `preset`: {defaults.preset!r}. The head {defaults.head!r} has no presets.")
         return defaults
+
+    def _name_of(self, part: str) -> str:
+        """Of the file of a part; dev may be held out of train."""
+        source = self.sources.get(part)
+        return name_of(self.sources["train"] if source is None else source)
 
     def _report(self):
         for part, examples in self.parts.items():
-            source = self.sources[part] if self.sources.get(part) is not None else self.sources["train"]
-            self.say(describe_examples(self.task, part, examples, name_of(source)))
+            self.say(describe_examples(self.task, part, examples, self._name_of(part)))
         for warning in warnings_about(self.task, self.parts):
             self.say(f"Note: {warning}")
 

@@ -14,6 +14,7 @@ from elmo_hf.kernels.sentence_cache import SentenceCache
 from elmo_hf.tasks.load_model import RESULT
 
 from .finetune import finetune
+from .task_names import find_task
 
 # The call that the finished seeds of a folder belong to.
 CALL = "call.json"
@@ -104,10 +105,16 @@ def finetune_seeds(
     _check_call(folder, {"task": task, **settings})
     models = {number: folder / str(number) / output.name for number in range(seed, seed + seeds)}
     cache = SentenceCache(cache_megabytes) if cache_megabytes else None
+
+    def say_of_seed(line: str):
+        if str(folder) not in line:  # where a model is until all seeds are finished
+            say(line)
+
     for number, model in models.items():
         if not (model / RESULT).exists():
             say(f"Seed {number}:")
-            finetune(task, output=model, seed=number, cache_megabytes=0, sentence_cache=cache, say=say, **settings)
+            settings |= {"output": model, "seed": number, "cache_megabytes": 0, "sentence_cache": cache}
+            finetune(task, say=say_of_seed, **settings)
     scores: dict[int, Scores] = {number: _result(model)["scores"] for number, model in models.items()}
     # The first score is the main one.
     best = max(scores, key=lambda number: next(iter(scores[number]["dev"].values())))
@@ -116,7 +123,7 @@ def finetune_seeds(
     shutil.rmtree(folder)
     for part in scores[best]:
         say(f"{part}, {seeds} seeds, mean ± standard deviation: {result.describe(part)}")
-    say(f"{output}: the model of seed {best}, the best on dev.")
+    say(f"{output}: the model of seed {best}, the best on dev. {find_task(task).usage(str(output))}")
     return result
 
 

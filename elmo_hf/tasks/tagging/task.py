@@ -27,6 +27,8 @@ WORD_COLUMNS = ("tokens", "words", "form")
 # A CRF has a transition for each pair of labels.
 MAX_LABELS = 2000
 SAMPLE_LINES = 2000
+# Comments of CoNLL-U: `# text = ...`, `# newdoc id = ...`, `# newpar`. The line `# O` is a word and its label.
+COMMENT = re.compile(r"# ?([\w.]+( id)? ?=|(newdoc|newpar)\b)")
 
 
 class TaggedSentence(NamedTuple):
@@ -296,7 +298,7 @@ def _sample_columns(path: str) -> _Sample:
             break
         if not line.strip() or line.startswith("-DOCSTART-"):
             continue
-        if re.match(r"# ?[\w.]+ ?(=|$)", line):
+        if COMMENT.match(line):
             comments += 1
         else:
             lines.append(line)
