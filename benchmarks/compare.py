@@ -14,9 +14,13 @@ once, kept in the cache as float16, and read by every seed; a cell of the table 
 """
 
 import argparse
+import functools
 import json
 import statistics
 import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +31,18 @@ from compare_programs import PROGRAMS, Program
 from torch import nn
 from torch.nn import functional as F
 
+from elmo_hf.analysis import read_senses
+from elmo_hf.analysis import senses as disambiguate
+from elmo_hf.analysis.sense_files import read_first_senses
 from elmo_hf.bundled import senses
 from elmo_hf.bundled.sense_test import separation
 
 STEPS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 500, 256, 0.005, 0.01
 SEEDS = (0, 1, 2)
+# Columns without a probe, which have a number for each layer, and the rows of one layer.
+OF_LAYERS = ("senses", "WSD")
+ROWS_OF_LAYERS = {"layer 0": 0, "top": -1}
+SENTENCES_AT_ONCE = 1024
 
 
 class Vectors:
@@ -104,10 +115,17 @@ def score(task: Task, vectors: Vectors, layers: list[int], seed: int) -> float:
             if task.of_pairs:
                 read = [pair_features(a, b) for a, b in zip(read[::2], read[1::2], strict=True) for _ in range(2)]
             read = [array for array, labels in zip(read, part.labels, strict=True) if labels]
+        if part.predicates is not None:
+            read = [with_predicate(array, number) for array, number in zip(read, part.predicates, strict=True)]
         x = torch.from_numpy(np.concatenate(read, 1).astype(np.float32)).transpose(0, 1).contiguous()
         parts.append((x, torch.tensor([ids[label] for labels in part.labels for label in labels])))
     predicted = [names[number] for number in run_probe(*parts, len(names), seed)]
     return task.score(predicted)
+
+
+def with_predicate(layers: np.ndarray, number: int) -> np.ndarray:
+    """Each word's vectors, and behind them those of one of the words: (layers, words, 2 * size)."""
+    return np.concatenate([layers, np.broadcast_to(layers[:, number, None], layers.shape)], -1)
 
 
 def pair_features(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -133,6 +151,42 @@ def sense_shares(program: Program) -> list[float]:
     return [round(100 * float(share), 1) for share in np.atleast_1d(right / comparisons)]
 
 
+class StoredReader(SenseReader):
+    """A program as `elmo_hf.analysis.senses` reads it."""
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers a word has."""
+        return self._shape[0]
+
+    @property
+    def size(self) -> int:
+        """Of a vector."""
+        return self._shape[2]
+
+    @functools.cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return self.read(["word"])[0].shape
+
+    def read_stored(self, sentences: list[list[str]], store: None, name: str) -> Iterator[np.ndarray]:
+        """The vectors of one sentence after another; nothing is stored."""
+        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+            yield from self.program.encode(sentences[start : start + SENTENCES_AT_ONCE])
+
+
+def disambiguation_scores(program: Program, data: Path) -> list[float]:
+    """F1 on ALL of the unified sets by the nearest example of SemCor, with each layer, in percent."""
+    folder = data / "wsd"
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(folder / "raganato2017_evaluation.tar.xz") as archive:
+            archive.extractall(scratch, filter="data")
+        (test,) = Path(scratch).rglob("ALL.data.xml")
+        tests = {"ALL": read_senses(test)}
+    first = read_first_senses(folder / "wordnet3.0_index.sense.xz")
+    result = disambiguate(StoredReader(program), read_senses(folder / "semcor.data.xml.xz"), tests, first)
+    return [round(100 * score.f1["ALL"], 1) for score in result.scores if score.method == "nearest"]
+
+
 def compare(arguments: argparse.Namespace):
     """Fills the table cell by cell, and writes it after each."""
     results = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
@@ -142,6 +196,10 @@ def compare(arguments: argparse.Namespace):
         vectors, rows = Vectors(arguments.cache, program), results.setdefault(name, {})
         if "senses" not in rows:
             rows["senses"] = sense_shares(program)
+        if arguments.wsd and "WSD" not in rows:
+            rows["WSD"] = disambiguation_scores(program, arguments.data)
+            print(f"{name}: WSD {rows['WSD']}", file=sys.stderr, flush=True)
+            save(results, arguments.output)
         for task_name, task in tasks.items():
             for row, layers in program.rows.items():
                 cell = rows.setdefault(task_name, {}).setdefault(row, {})
@@ -150,8 +208,13 @@ def compare(arguments: argparse.Namespace):
                         cell[str(seed)] = round(score(task, vectors, layers, seed), 2)
                 mean = statistics.mean(cell.values())
                 print(f"{name}, {row}: {task_name} {mean:.2f} {sorted(cell.values())}", file=sys.stderr, flush=True)
-                arguments.output.parent.mkdir(parents=True, exist_ok=True)
-                arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+                save(results, arguments.output)
+
+
+def save(results: dict[str, Any], path: Path):
+    """Writes the table so far."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def table(results: dict[str, Any]) -> str:
@@ -162,20 +225,22 @@ def table(results: dict[str, Any]) -> str:
     |---|---:|---:|
     | a, top | **91.0** ± 1.0 | **70.0** |
     """
-    tasks = list(dict.fromkeys(task for rows in results.values() for task in rows if task != "senses"))
+    tasks = list(dict.fromkeys(task for rows in results.values() for task in rows if task not in OF_LAYERS))
+    without_probe = [task for task in OF_LAYERS if any(task in rows for rows in results.values())]
     rows = list(
         dict.fromkeys((name, row) for name, own in results.items() for task in tasks for row in own.get(task, {}))
     )
-    means: dict[str, dict[tuple, float]] = {task: {} for task in [*tasks, "senses"]}
+    means: dict[str, dict[tuple, float]] = {task: {} for task in [*tasks, *without_probe]}
     cells: dict[tuple, dict[str, str]] = {row: {} for row in rows}
     for name, row in rows:
         for task in tasks:
             if values := list(results[name].get(task, {}).get(row, {}).values()):
                 means[task][name, row] = statistics.mean(values)
                 cells[name, row][task] = f" ± {(max(values) - min(values)) / 2:.1f}"
-        if row == "top" and "senses" in results[name]:
-            means["senses"][name, row], cells[name, row]["senses"] = results[name]["senses"][-1], ""
-    lines = [f"| vectors | {' | '.join([*tasks, 'senses'])} |", "|---|" + "---:|" * (len(tasks) + 1)]
+        for task in without_probe:
+            if row in ROWS_OF_LAYERS and task in results[name]:
+                means[task][name, row] = results[name][task][ROWS_OF_LAYERS[row]]
+    lines = [f"| vectors | {' | '.join(means)} |", "|---|" + "---:|" * len(means)]
     for key in rows:
         numbers = []
         for task, own in means.items():
@@ -193,6 +258,7 @@ def main():
     parser.add_argument("peers", type=Path, help="The folder of the unpacked wheels.")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="Default: all.")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="Default: all.")
+    parser.add_argument("--wsd", action="store_true", help="Word sense disambiguation too; reads SemCor, 0.8M words.")
     parser.add_argument("--cache", type=Path, required=True, help="A folder for the vectors; they may be deleted.")
     parser.add_argument("-o", "--output", type=Path, required=True, help="The table (JSON); what it has is not run.")
     arguments = parser.parse_args()

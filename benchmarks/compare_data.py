@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from seqeval.metrics import f1_score
 
 from elmo_hf import ElmoTokenizer, read_conll, read_conllu
+from elmo_hf.tasks.srl.frames import read_srl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "english"))
 from taggers import read_entities
@@ -25,10 +26,14 @@ SNLI_PAIRS = {"train_100k": 3000, "test": 2000}
 
 
 class Part(NamedTuple):
-    """Sentences as words, and for each a list of labels: one for each word, or one for the sentence."""
+    """Sentences as words, and for each a list of labels: one for each word, or one for the sentence.
+
+    Where labels are roles, a sentence stands once for each predicate, whose word has the number in `predicates`.
+    """
 
     sentences: list[list[str]]
     labels: list[list[str]]
+    predicates: list[int] | None = None
 
 
 class Task(NamedTuple):
@@ -127,6 +132,16 @@ def inference(data: Path) -> Task:
     return Task("snli", parts, "accuracy", of_sentences=True, of_pairs=True)
 
 
+def roles(data: Path) -> Task:
+    """Semantic roles of EWT, a predicate at a time; the predicate's own label is no role."""
+    parts = {}
+    for name, most in (("train", TRAIN_SENTENCES), ("test", None)):
+        rows = read_srl(data / "srl" / f"ewt_srl.{name}.jsonl.gz").to_list()[:most]
+        labels = [["O" if label.endswith("-V") else label for label in row["labels"]] for row in rows]
+        parts[name] = Part([row["tokens"] for row in rows], labels, [row["predicate"] for row in rows])
+    return Task("srl", parts, "f1")
+
+
 TASKS: dict[str, Callable[[Path], Task]] = {
     "UPOS": ewt("upos"),
     "XPOS": ewt("xpos"),
@@ -135,6 +150,7 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "SST-2": sentiment(2),
     "WNUT17": wnut,
     "SNLI": inference,
+    "SRL": roles,
     "UPOS, all": ewt("upos", None),
     "XPOS, all": ewt("xpos", None),
     "UNER, all": ewt("entities", None),
