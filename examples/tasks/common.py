@@ -27,7 +27,7 @@ def parser_of(
     parser.add_argument("--model", default="english", help=MODEL)
     parser.add_argument("--vectors", help="word vectors, GloVe's or word2vec's text, beside ELMo")
     parser.add_argument("--elmo", choices=places, default="input", help="where ELMo joins the network")
-    parser.add_argument("--preset", choices=["paper", "small"], default="small", help="sizes of the network")
+    parser.add_argument("--preset", choices=["paper", "small"], help="sizes of the network; not given: small")
     parser.add_argument("--output", default="task-model", help="the folder for checkpoints")
     parser.add_argument("--json", type=Path, help="write scores, layer weights and the number of examples here")
     parser.add_argument("--limit", type=limit, help="train on so many examples only, or on a share, as 10%%")
