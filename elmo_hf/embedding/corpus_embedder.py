@@ -2,11 +2,13 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from elmo_hf.atomic_files import remove_leftovers
 from elmo_hf.text.inputs import Sentence, check_is_list
 
 from .embedder import BATCH_TOKENS, ElmoEmbedder
@@ -144,7 +146,9 @@ def embed_corpus(
         from .hdf5_layouts import check_file
 
         checked = check_file(output, settings, cut(), verify)
-        if checked.finished:
+        if checked.finished:  # perhaps killed between the rename of the file and the end
+            remove_leftovers(output)
+            shutil.rmtree(folder, ignore_errors=True)
             return checked
         damaged = checked.damaged
         output.unlink()

@@ -14,7 +14,7 @@ from .sentence_chunks import Chunk
 from .shard_protocol import ReadableFormat, Writer, WriterLoader, WrittenShard
 from .shard_records import RECORDS, ShardRecord, read_records, remove_records
 from .shards import BrokenShard, shard_name
-from .store import check_notes, finished_shards, read_settings, write_settings
+from .store import check_notes, finished_shards, read_settings, settings_path, write_settings
 
 
 @dataclass
@@ -140,6 +140,8 @@ class ShardedRun:
             totals[RECORDS] = [None if record is None else list(record) for record in records]
         if {**settings, **totals} != settings:
             write_settings(folder, {**settings, **totals})
+        # One process may be killed before it renames the settings, and the next one right after its own rename.
+        remove_leftovers(settings_path(folder))
         remove_records(folder)
         return True
 

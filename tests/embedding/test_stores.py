@@ -128,6 +128,9 @@ def test_shards_processes_and_resumed_runs_write_the_same_bytes(format, model_fo
         with pytest.raises(ValueError, match="is not finished"):
             open_store(tmp_path / "killed")
     assert killed_at_rename(run, r"/_store\.json$")
+    assert killed_at_rename(run, r"/_store\.json$", 0, True)  # before the file of the first one is removed
+    if format in FILES:
+        assert killed_at_rename(run, "/killed$") and killed_at_rename(run, "/killed$", 0, True)
     run()
     assert contents(tmp_path / "killed") == expected
     assert {path.name for path in tmp_path.iterdir()} == {"whole", "sharded", "killed"}

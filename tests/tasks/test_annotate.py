@@ -124,10 +124,11 @@ def test_killed_runs_end_with_the_same_bytes(models, data, tmp_path, ending):
 
 def test_a_run_that_was_killed_after_its_last_rename_is_finished(models, data, tmp_path):
     output = tmp_path / "out.conll"
-    assert killed_at_rename(lambda: annotate(models, data, output), r"out\.conll$", after=True)
+    for after in (False, True):
+        assert killed_at_rename(lambda: annotate(models, data, output), r"out\.conll$", after=after)
     before = output.read_bytes()
     annotate(models, data, output)
-    assert output.read_bytes() == before and not (tmp_path / "out.conll.parts").exists()
+    assert output.read_bytes() == before and [*tmp_path.iterdir()] == [output]
     with pytest.raises(ValueError, match="out.conll is there already. Expected a new file"):
         annotate(models, data, output)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_hf.atomic_files import write_atomically
+from elmo_hf.atomic_files import remove_leftovers, write_atomically
 from elmo_hf.embedding.run_summary import RunSummary
 from elmo_hf.embedding.sentence_chunks import CHUNK_CHARACTERS, CHUNK_SENTENCES, SMALLER_CHUNKS, Chunk, chunks
 from elmo_hf.embedding.shard_protocol import WrittenShard
@@ -128,6 +128,7 @@ def annotate_corpus(
     folder = output.with_name(f"{output.name}.parts")
     if output.exists():
         if folder.exists():  # killed between the rename of the file and the end
+            remove_leftovers(output)
             shutil.rmtree(folder)
             return RunSummary(finished=True)
         raise ValueError(f"{output} is there already. Expected a new file, or remove it.")
