@@ -123,6 +123,12 @@ def finetune(
         bool,
         typer.Option("--phrases", help="sentiment: train on the phrases of trees too.", rich_help_panel=TRAINING),
     ] = False,
+    answerable_only: Annotated[
+        bool,
+        typer.Option(
+            "--answerable-only", help="questions: leave out those without an answer.", rich_help_panel=TRAINING
+        ),
+    ] = False,
     cache_megabytes: Annotated[
         float, typer.Option(min=0, help="Memory for sentences of a frozen biLM.", rich_help_panel=TRAINING)
     ] = 2000,
@@ -161,6 +167,7 @@ def finetune(
         max_length=max_length,
         part_sentences=part_sentences,
         phrases=phrases,
+        answerable_only=answerable_only,
         mix_dropout=mix_dropout,
         column=column,
         text_column=text_column,

@@ -218,6 +218,19 @@ def test_every_task_trains_and_is_scored_from_rows(task, base_model):
     assert all(np.isfinite(list(trainer.scores["dev"].values())))
 
 
+def test_questions_without_an_answer_are_counted_and_left_out(base_model):
+    answered = ROWS["questions"]
+    rows = [answered, {**answered, "question": "Who slept?", "answers": {"text": [], "answer_start": []}}] * 4
+    settings, lines = {"train": rows, "dev": rows, "model": str(base_model), "epochs": 1}, []
+    finetune("questions", say=lines.append, **settings)
+    note = "Note: 4 of 8 questions (50.0%) of train have no answer; --answerable-only leaves them out."
+    assert note in lines and "train: 8 questions, 60 words in memory" in lines
+    lines.clear()
+    trainer = finetune("questions", answerable_only=True, say=lines.append, **settings)
+    assert "train: 4 questions, 32 words in memory" in lines and not any("no answer" in line for line in lines)
+    assert not trainer.model.head_settings.no_answer
+
+
 def test_all_tasks_are_tested():
     assert list(ROWS) == task_names()
 

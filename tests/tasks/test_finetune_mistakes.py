@@ -57,6 +57,7 @@ MISTAKES = {
     "a word": ("ner nofile", "There is no file nofile. Expected a file of annotated data, or a dataset of the Hub"),
     "phrases and no dev": ("sentiment good.jsonl --phrases", "`phrases` needs dev data"),
     "phrases of a table": ("sentiment good.jsonl --phrases", "Expected trees, whose phrases have labels"),
+    "phrases of words": ("ner good.conll --phrases", "Invalid `phrases`: the task 'ner' has no such setting"),
     "dropout of 1": ("ner good.conll --mix-dropout 1", "Invalid `mix_dropout`: 1.0. Expected a probability"),
     "empty file": ("ner empty.conll", "empty.conll is empty. Expected annotated data."),
     "blank file": ("ner blank.conll", "blank.conll is empty. Expected annotated data."),

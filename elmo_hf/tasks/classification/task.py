@@ -43,6 +43,7 @@ class TextTask(Task):
 
     model_class = "ElmoForSequenceClassification"
     heads = ("linear", "bcn", "esim")
+    switches = ("phrases",)
     item_name = "sentence"
 
     def __init__(self, columns: Any = None):

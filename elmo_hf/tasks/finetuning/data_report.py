@@ -52,6 +52,7 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
         yield f"{_share(repeated, len(train), task)} of train repeat an earlier one."
     counts = task.label_counts(train)
     for part, examples in parts.items():
+        yield from task.notes(part, examples)
         if part == "train":
             continue
         shared = sum(task.key(example) in keys for example in examples)

@@ -33,6 +33,7 @@ def finetune(
     max_length: int = 300,
     part_sentences: int = 30,
     phrases: bool = False,
+    answerable_only: bool = False,
     mix_dropout: float | None = None,
     column: str | None = None,
     text_column: str | None = None,
@@ -69,6 +70,7 @@ def finetune(
         max_length: for questions, positions of a question and its passage; longer passages are cut for training.
         part_sentences: for coreference, sentences of a part of a document that are read at one time.
         phrases: for trees of sentiment, train on every labelled phrase; scored are whole sentences.
+        answerable_only: for questions, leave out those without an answer.
         mix_dropout: dropout probability of ELMo's vectors. Default: by their size.
         column, text_column, pair_column: columns of labels, texts, and second texts of pairs. Default: by their names.
         cache_megabytes: memory for sentences that a frozen biLM has read.
@@ -115,6 +117,7 @@ def finetune(
         max_length=max_length,
         part_sentences=part_sentences,
         phrases=phrases,
+        answerable_only=answerable_only,
         mix_dropout=mix_dropout,
     )
     chosen = find_task(task, ColumnChoice(column, text_column, pair_column))

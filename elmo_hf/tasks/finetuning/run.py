@@ -26,6 +26,8 @@ from .task import Task, TrainingDefaults
 # Steps between two evaluations, at most; an epoch has fewer in small data.
 EVALUATION_STEPS = 500
 PATIENCE_STEPS = 300
+# Settings that only some tasks have, see `Task.switches`.
+SWITCHES = ("phrases", "answerable_only")
 
 
 class FinetuneRun:
@@ -55,6 +57,9 @@ class FinetuneRun:
         if find_spec("accelerate") is None:
             raise ImportError("Fine-tuning needs accelerate, which comes with: pip install 'elmo-hf[train]'.")
         self._check_output()
+        for name in SWITCHES:
+            if getattr(self.settings, name) and name not in self.task.switches:
+                raise ValueError(f"Invalid `{name}`: the task {self.task.name!r} has no such setting.")
         self.task.configure(self.settings)
         if self.settings.phrases and self.sources["dev"] is None:
             raise ValueError("`phrases` needs dev data: phrases of held-out sentences would be trained on (--dev).")

@@ -34,6 +34,7 @@ class FinetuneSettings:
     max_length: int = 300
     part_sentences: int = 30
     phrases: bool = False
+    answerable_only: bool = False
     mix_dropout: float | None = None
 
     def __post_init__(self):

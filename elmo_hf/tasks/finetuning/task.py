@@ -92,6 +92,8 @@ class Task:
     example_name: ClassVar[str] = "sentence"
     item_name: ClassVar[str] = "word"
     has_labels: ClassVar[bool] = True
+    # Settings of a run, off by default, that only some tasks have.
+    switches: ClassVar[tuple[str, ...]] = ()
     # Whether a batch is one example, as a document is.
     one_example_batches: ClassVar[bool] = False
 
@@ -121,6 +123,10 @@ class Task:
 
     def configure(self, settings: Any):
         """Reads settings of a run that only this task has."""
+
+    def notes(self, part: str, examples: Any) -> Iterator[str]:
+        """Sentences of a report about what is unusual in the examples of a part."""
+        return iter(())
 
     def raw_keys(self, examples: Any) -> list[Hashable]:
         """What makes two examples of a file duplicates, before their texts are split."""

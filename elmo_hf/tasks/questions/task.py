@@ -1,6 +1,6 @@
 """Question answering as a task to fine-tune on: files of SQuAD, answers as spans of a passage."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from elmo_hf.tasks.finetuning.task import Task, TrainingDefaults, epochs_for, ra
 from elmo_hf.tasks.questions.answers import Answer, find_answers
 from elmo_hf.tasks.questions.metrics import squad_scores
 from elmo_hf.tasks.questions.squad import dataset_of_questions, encode_answers, read_squad
-from elmo_hf.text.files import excerpt
+from elmo_hf.text.files import excerpt, plural
 
 
 class QuestionsTask(Task):
@@ -24,15 +24,23 @@ class QuestionsTask(Task):
     example_name = "question"
     item_name = "question"
     has_labels = False
+    switches = ("answerable_only",)
 
     def __init__(self, columns: Any = None):
         super().__init__(columns)
-        self.no_answer = False
+        self.no_answer = self.answerable_only = False
         self.max_length = 300
 
     def configure(self, settings: Any):
         """Reads the settings of a run that only this task has."""
-        self.max_length = settings.max_length
+        self.max_length, self.answerable_only = settings.max_length, settings.answerable_only
+
+    def notes(self, part: str, examples: Any) -> Iterator[str]:
+        """How many questions have no answer."""
+        without = sum(not answers for answers in examples["answers"])
+        if without:
+            share = f"{without:,} of {plural(len(examples), 'question')} ({100 * without / len(examples):.1f}%)"
+            yield f"{share} of {part} have no answer; --answerable-only leaves them out."
 
     def read(self, path: str, part: str = "train") -> Any:
         """The examples of a file or dataset."""
@@ -51,6 +59,8 @@ class QuestionsTask(Task):
         answers = examples["answers"][:]
         if not any(answers):
             raise ValueError(f"{where}: no question has an answer. Expected questions with answers.")
+        if self.answerable_only:
+            return examples.filter(lambda row: bool(row["answers"]))
         self.no_answer = self.no_answer or not all(answers)
         return examples
 
