@@ -125,6 +125,6 @@ def _say_plan(settings: Settings, corpus: Corpus, seconds: float, say: Callable[
         estimate = "" if plan.is_measured else f" (an estimate: size {plan.size} was not measured)"
         say(
             f"expect: about {number} epochs on an idle machine{estimate}; the speed is measured in the first minutes. "
-            "Runs fell to 40% of the perplexity of word frequencies after 0.5 million tokens, to 22-33% after 1.9 million "
-            "(size tiny), and to 9% after 6.5 million (size small)"
+            "Runs fell to 40% of the perplexity of word frequencies after 0.5 million tokens, to 22-33% after 1.9 "
+            "million (size tiny), and to 9% after 6.5 million (size small)"
         )
