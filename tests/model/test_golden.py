@@ -19,7 +19,7 @@ modes = pytest.mark.parametrize("mode", ["stateful", "stateless"])
 BOUNDS = {
     "allennlp": (2.4e-6, 2.0e-6),  # exact: 1.2e-6, 1.0e-6
     "bilm-tf": (1.5e-6, 2.2e-6),  # exact: 7.5e-7, 1.1e-6
-    "cell-equals-projection": (1.8e-6, 3.0e-6),  # exact: 6.9e-7, 1.5e-6; 1.7e-6 with torch 2.8
+    "cell-equals-projection": (1.6e-6, 3.0e-6),  # exact: 6.9e-7, 1.5e-6
     "no-highway": (1e-6, 1.3e-6),  # exact: 3.8e-7, 6.3e-7
     "one-layer": (1.1e-6, 1.5e-6),  # exact: 5.5e-7, 7.5e-7
     "plain": (2.2e-6, 2.0e-6),  # exact: 1.1e-6, 9.9e-7
