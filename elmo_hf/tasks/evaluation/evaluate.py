@@ -188,20 +188,17 @@ def _unknown_labels(task: Task, examples: Any, model: Any, name: str | os.PathLi
     """How often the data have each label that the model does not have. If that is all of them, raises ValueError."""
     if not task.has_labels:
         return {}
-    known = [*model.config.id2label.values()]
+    known = list(model.config.id2label.values())
     counts = task.label_counts(examples)
     unknown = {str(label): count for label, count in counts.items() if label not in known}
     if counts and len(unknown) == len(counts):
         where = "The data have" if name is None else f"{os.fspath(name)} has"
         raise ValueError(
-            f"{where} no label of the model: {', '.join(map(repr, [*unknown][:5]))}. Expected {_listed(known)}; does "
-            "another column hold the labels (--column), or is this text without labels?"
+            f"{where} no label of the model: {', '.join(map(repr, [*unknown][:5]))}. Expected labels like "
+            f"{', '.join(map(repr, known[:5]))}; does another column hold the labels (--column), or is "
+            "this text without labels?"
         )
     return unknown
-
-
-def _listed(labels: list[str]) -> str:
-    return f"labels like {', '.join(map(repr, labels[:5]))}"
 
 
 def _score(task: Task, name: str) -> Any:

@@ -49,7 +49,7 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
     keys = Counter(task.key(example) for example in train)
     repeated = sum(keys.values()) - len(keys)
     if repeated:
-        yield f"{_share(repeated, len(train), task)} of train repeat an earlier one."
+        yield f"{share_of(repeated, len(train), task)} of train repeat an earlier one."
     counts = task.label_counts(train)
     for part, examples in parts.items():
         yield from task.notes(part, examples)
@@ -57,7 +57,7 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
             continue
         shared = sum(task.key(example) in keys for example in examples)
         if shared:
-            share = _share(shared, len(examples), task)
+            share = share_of(shared, len(examples), task)
             yield f"{share} of {part} are in train too: its scores are too high for new text."
         labels = task.label_counts(examples)
         lacking = Counter({name: n for name, n in labels.items() if name not in counts})
@@ -72,7 +72,8 @@ def warnings_about(task: Task, parts: dict[str, Any]) -> Iterator[str]:
             yield f"The labels are imbalanced: {frequent} is {share}."
 
 
-def _share(count: int, total: int, task: Task) -> str:
+def share_of(count: int, total: int, task: Task) -> str:
+    """Some of all examples, as `"3 of 8 questions (37.5%)"`."""
     return f"{count:,} of {plural(total, task.example_name)} ({100 * count / total:.1f}%)"
 
 
@@ -101,4 +102,4 @@ def check_labels(task: Task, parts: dict[str, Any], names: dict[str, str]):
             )
 
 
-__all__ = ["check_labels", "describe_examples", "warnings_about"]
+__all__ = ["check_labels", "describe_examples", "share_of", "warnings_about"]

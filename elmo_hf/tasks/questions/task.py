@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_hf.tasks.finetuning.data_report import share_of
 from elmo_hf.tasks.finetuning.file_formats import FORMATS, columns_of_dataset, detect_format, read_table
 from elmo_hf.tasks.finetuning.task import Task, TrainingDefaults, epochs_for, ratio
 from elmo_hf.tasks.questions.answers import Answer, find_answers
 from elmo_hf.tasks.questions.metrics import squad_scores
 from elmo_hf.tasks.questions.squad import dataset_of_questions, encode_answers, read_squad
-from elmo_hf.text.files import excerpt, plural
+from elmo_hf.text.files import excerpt
 
 
 class QuestionsTask(Task):
@@ -39,7 +40,7 @@ class QuestionsTask(Task):
         """How many questions have no answer."""
         without = sum(not answers for answers in examples["answers"])
         if without:
-            share = f"{without:,} of {plural(len(examples), 'question')} ({100 * without / len(examples):.1f}%)"
+            share = share_of(without, len(examples), self)
             yield f"{share} of {part} have no answer; --answerable-only leaves them out."
 
     def read(self, path: str, part: str = "train") -> Any:
