@@ -1,41 +1,62 @@
-"""Calls in parallel, in threads that end with them: nothing is left to clean up, also after a fork."""
+"""Calls in parallel: in torch's OpenMP threads where they can be had, otherwise in threads that end with the calls.
+
+Between two parallel operators, torch's threads keep their processors busy for some milliseconds while they wait for
+the next one. A new thread has to compete with them: with two processors, it began 2 ms late in each LSTM layer, and
+both threads were interrupted for another 4 ms of 20.
+"""
 
 import _thread
+import ctypes
+import functools
+import os
+import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
 
 import torch
 
+_RegionBody = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_process = os.getpid()
 
-def run_in_parallel(calls: Sequence[Callable[[], None]]):
-    """Runs all calls but the first in threads of their own, where more than one thread is allowed.
 
-    If a thread starts late because other processes keep the processors busy, this thread runs its call instead.
+def run_in_parallel(calls: Sequence[Callable[[], None]], may_use_openmp: bool = True):
+    """Runs all calls: some of them in other threads, where more than one is allowed and starts in time.
+
+    Args:
+        calls: each runs in a copy of the context of this thread.
+        may_use_openmp: whether torch's OpenMP threads may run them. Operators of torch have no other threads there.
     """
-    errors = []
+    waiting = deque((copy_context(), call) for call in calls)
+    errors: SimpleQueue = SimpleQueue()  # of each call that ended, or None
 
-    def run(call: Callable[[], None], started: _thread.LockType, ended: _thread.LockType):
-        if started.acquire(blocking=False):
+    def work(_: object = None):
+        while True:
             try:
-                call()
+                context, call = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                context.run(call)
             except BaseException as error:
-                errors.append(error)
-            finally:
-                ended.release()
+                errors.put(error)
+            else:
+                errors.put(None)
 
-    tasks = [(call, _thread.allocate_lock(), _thread.allocate_lock()) for call in calls]
-    for _, _, ended in tasks:
-        ended.acquire()
-    if torch.get_num_threads() > 1:
-        for task in tasks[1:]:
-            _thread.start_new_thread(copy_context().run, (run, *task))
-    for task in tasks:
-        run(*task)
-    for _, _, ended in tasks:
-        ended.acquire()
-    if errors:
-        raise errors[0]
+    threads = min(len(calls), torch.get_num_threads())
+    openmp = _openmp() if may_use_openmp and threads > 1 else None
+    if openmp is not None:
+        openmp.GOMP_parallel(_RegionBody(work), None, threads, 0)
+    else:
+        for _ in range(threads - 1):
+            _thread.start_new_thread(work, ())
+        work()
+    raised = [error for error in [errors.get() for _ in calls] if error is not None]
+    if raised:
+        raise raised[0]
 
 
 def run_torch_in_parallel(calls: Sequence[Callable[[], None]], gradients: bool = False):
@@ -55,6 +76,25 @@ def run_torch_in_parallel(calls: Sequence[Callable[[], None]], gradients: bool =
             call()
 
     try:
-        run_in_parallel([partial(run_with_share, call) for call in calls])
+        run_in_parallel([partial(run_with_share, call) for call in calls], may_use_openmp=share == 1)
     finally:
         torch.set_num_threads(threads)
+
+
+def _openmp() -> ctypes.CDLL | None:
+    # The threads do not exist in a forked process, where the library would wait for them without end.
+    return _load_openmp() if os.getpid() == _process else None
+
+
+@functools.cache
+def _load_openmp() -> ctypes.CDLL | None:
+    """The OpenMP library that torch is linked to, if it has the entry that GCC's and LLVM's share on Linux."""
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    if sys.platform != "linux" or not path.is_file():
+        return None
+    library = ctypes.CDLL(str(path))  # its symbols include those of the libraries that it is linked to
+    if not hasattr(library, "GOMP_parallel"):
+        return None
+    library.GOMP_parallel.argtypes = _RegionBody, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
+    library.GOMP_parallel.restype = None
+    return library

@@ -561,7 +561,9 @@ def test_a_thread_for_each_direction_trains_alike(two_threads, batch, monkeypatc
     words = {"inputs_embeds": model.encode_tokens(**batch)[0].detach(), "attention_mask": batch["attention_mask"]}
     model.token_encoder.requires_grad_(False)
     real = threads.run_in_parallel
-    monkeypatch.setattr(threads, "run_in_parallel", lambda arguments: calls.append(len(arguments)) or real(arguments))
+    monkeypatch.setattr(
+        threads, "run_in_parallel", lambda tasks, **options: calls.append(len(tasks)) or real(tasks, **options)
+    )
     with kernels_disabled():
         expected = trained(model, words, 2)
     in_turn = trained(model, words, 1)
