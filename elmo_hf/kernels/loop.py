@@ -48,7 +48,7 @@ def through_time(products: LayerProducts, steps: Steps, x: torch.Tensor, h: torc
     The cell works in float32 at least, whatever the weights are.
     """
     wide = torch.promote_types(x.dtype, torch.float32)
-    state, y, outputs = c.to(wide) * -2, h, []
+    state, y, outputs = c.to(wide, copy=True, memory_format=torch.contiguous_format), h, []
     for first, after in steps.blocks():
         start, end = steps.starts[first], steps.starts[after - 1] + steps.sizes[after - 1]
         for from_input in products.from_input(x[start:end], products.bias).split(steps.sizes[first:after]):
@@ -58,4 +58,4 @@ def through_time(products: LayerProducts, steps: Steps, x: torch.Tensor, h: torc
             y = m if products.project is None else products.project.clipped(m, products.clips[1])
             outputs.append(y)
     y = torch.cat(outputs)
-    return y, steps.last_outputs(y, h), (state * -0.5).to(c.dtype)
+    return y, steps.last_outputs(y, h), state.to(c.dtype)

@@ -115,7 +115,7 @@ def _forward(
     project = None if of_cell is None else training_product(of_cell)
     y, joined = torch.empty_like(x), x.new_empty(len(x), 2 * size)
     joined[:, :size] = x
-    state, before = c.to(inner) * -2, h
+    state, before = c.to(inner, copy=True, memory_format=torch.contiguous_format), h
     all_gates, cells = [], []  # (n, 4H) of each step, and the cell (n, H), both as `cell_` leaves them
     for start, rows in zip(steps.starts, steps.sizes, strict=True):
         now = slice(start, start + rows)
@@ -125,7 +125,7 @@ def _forward(
         before = y[now] = m if project is None else project.clipped(m, clips[1])
         all_gates.append(gates)
         cells.append(state[:rows].clone())
-    return (y, steps.last_outputs(y, h), (state * -0.5).to(c.dtype)), [y, joined, *all_gates, *cells]
+    return (y, steps.last_outputs(y, h), state.to(c.dtype)), [y, joined, *all_gates, *cells]
 
 
 def _backward(
@@ -148,7 +148,7 @@ def _backward(
     d_gates = y.new_empty(len(y), 4 * c.shape[1], dtype=inner)
     d_projected = torch.empty_like(y)  # of the projection's result, before its clip
     m = y.new_empty(len(y), c.shape[1], dtype=inner)
-    first_cell = c.to(inner) * -2
+    first_cell = c.to(inner).contiguous()
     native = NativeCell.of(c)
     cell_backward = cell_backward_ if native is None else native.backward
     for step in reversed(range(len(steps.sizes))):

@@ -14,6 +14,7 @@ import torch
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.kernels import describe, kernels_disabled, native, native_lstm
+from elmo_hf.kernels.cell import cell_
 from elmo_hf.kernels.native import build, find, library, loader, use_library
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 9, "cell_size": 32}
@@ -106,6 +107,19 @@ def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
 
 
 @needs_compiler
+def test_small_outputs_keep_their_digits(tmp_path, batch):
+    compiled_library = loader.Library(built(tmp_path, "-march=native"), "test")
+    use_library(lambda: compiled_library)
+    model = new_model(cell_size=64)
+    for parameter in model.bilm.parameters():
+        parameter.data.mul_(1e-3)
+    actual = outputs(model, batch)[0][1].double()
+    with kernels_disabled():
+        exact = outputs(model.double(), batch)[0][1]
+    assert (actual - exact).norm() < 1e-5 * exact.norm() < 1e-5
+
+
+@needs_compiler
 def test_a_cell_that_does_not_fit_the_vectors_is_computed_in_python(tmp_path, batch):
     compiled_library = loader.Library(built(tmp_path), "test")
     use_library(lambda: compiled_library)
@@ -179,6 +193,20 @@ def test_a_library_of_other_numbers_is_not_used(tmp_path, batch, wrong):
 
 @needs_compiler
 @pytest.mark.parametrize("flags", [["-march=native"], []])
+def test_small_values_keep_their_digits(flags, tmp_path):
+    """tanh(x) as a difference of numbers near 1 would have none of its digits at 1e-8."""
+    compiled_library = loader.Library(built(tmp_path, *flags), "test")
+    size = 8 * compiled_library.lanes
+    j = torch.logspace(-8, 1.5, size) * torch.tensor([1.0, -1.0]).repeat(size // 2)
+    gates = torch.cat([torch.zeros(size), j, torch.zeros(2 * size)])[None]
+    exact = torch.tanh(j.double().tanh() / 2) / 2
+    for step in (native_lstm.NativeCell(compiled_library).forward, cell_):
+        m = step(gates.clone(), torch.zeros(1, size), None)[0].double()
+        assert ((m - exact) / exact).abs().max() < 1e-6
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [["-march=native"], []])
 @pytest.mark.parametrize("bound", [None, 0.7])
 def test_the_cell_of_training(flags, bound, tmp_path):
     """Against autograd through the formulas, in float64; values from tiny to saturated, clips that bind."""
@@ -195,16 +223,16 @@ def test_the_cell_of_training(flags, bound, tmp_path):
     m = o.sigmoid() * after.tanh()
     d_gates, d_state = torch.autograd.grad([m, after], exact, [d_m.double(), d_after.double()])
 
-    saved, before, c = gates.clone(), state * -2, state * -2
+    saved, before, c = gates.clone(), state, state.clone()
     actual = cell.forward(saved, c, bound)
     found_d_gates, again, d_c = torch.empty_like(gates), torch.empty_like(state), d_after.clone()
     cell.backward(found_d_gates, again, saved, before, c, d_m, d_c, bound)
-    for first, expected in ((actual, m), (again, m), (c * -0.5, after), (found_d_gates, d_gates), (d_c, d_state)):
+    for first, expected in ((actual, m), (again, m), (c, after), (found_d_gates, d_gates), (d_c, d_state)):
         assert torch.allclose(first.double(), expected, atol=3e-6)
     assert bound is None or (after.abs() == bound).any()
 
     turned = gates.t().contiguous().t()  # not as the library reads it
-    assert torch.allclose(cell.forward(turned, state * -2, bound), actual, atol=1e-6)
+    assert torch.allclose(cell.forward(turned, state.clone(), bound), actual, atol=1e-6)
 
 
 @needs_compiler

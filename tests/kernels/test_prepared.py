@@ -59,13 +59,15 @@ def test_every_call_hashes_without_the_promise(model, hashed):
 
 
 def test_each_weight_is_hashed_once_inside_of_the_promise(model, hashed):
-    expected = vectors(model)
+    outside = vectors(model)
     with constant_weights():
-        vectors(model)
+        expected = vectors(model)
         hashed.clear()
         with constant_weights():
             assert torch.equal(vectors(model), expected)
     assert not hashed
+    # Products of few rows take a packed weight inside, whose kernel may round otherwise: always for a single row.
+    assert torch.allclose(outside, expected, rtol=1e-6, atol=1e-6)
     vectors(model)
     assert hashed
 

@@ -49,8 +49,8 @@ INLINE vec at_least(vec x, float bound) {
 
 INLINE vec clipped(vec x, float bound) { return at_least(at_most(x, bound), -bound); }
 
-/* e^x to two units in the last place: x = n ln 2 + r, a polynomial for e^r, and n added to the exponent. */
-INLINE vec exponential(vec x) {
+/* e^x = 2^n e^r with x = n ln 2 + r: 2^n, and e^r - 1 by a polynomial, so that results near 0 keep all their digits. */
+INLINE vec exponential_parts(vec x, vec *scale) {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number in the lowest bits */
     x = at_least(at_most(x, 87.0f), -87.0f);
     vec shifted = x * 1.44269504088896341f + shift;
@@ -63,18 +63,31 @@ INLINE vec exponential(vec x) {
     e = e * r + 4.1665795894e-2f;
     e = e * r + 1.6666665459e-1f;
     e = e * r + 5.0000001201e-1f;
-    e = e * (r * r) + r + 1.0f;
-    ints power = ((ints)shifted - (ints)all(shift)) << 23;
-    return (vec)((ints)e + power);
+    *scale = (vec)(((ints)shifted - (ints)all(shift) + 127) << 23);
+    return e * (r * r) + r;
+}
+
+INLINE vec exponential(vec x) {
+    vec scale, less_one = exponential_parts(x, &scale);
+    return less_one * scale + scale;
+}
+
+/* e^x - 1 */
+INLINE vec exponential_less_one(vec x) {
+    vec scale, less_one = exponential_parts(x, &scale);
+    return less_one * scale + (scale - 1.0f);
 }
 
 INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
-INLINE vec tangent(vec x) { return 2.0f / (1.0f + exponential(-2.0f * x)) - 1.0f; }
+INLINE vec tangent(vec x) {
+    vec less_one = exponential_less_one(-2.0f * x);
+    return -less_one / (2.0f + less_one);
+}
 
 /* sigmoid(x) tanh(y) with one division, which takes as long as all the rest. The divisor is infinite only where the
    product is none: tanh(-20) is -1 already. */
 INLINE vec sigmoid_tangent(vec x, vec y) {
-    vec power = exponential(at_most(-2.0f * y, 40.0f));
-    return (1.0f - power) / ((1.0f + exponential(-x)) * (1.0f + power));
+    vec less_one = exponential_less_one(at_most(-2.0f * y, 40.0f));
+    return -less_one / ((1.0f + exponential(-x)) * (2.0f + less_one));
 }
