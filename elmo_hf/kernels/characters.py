@@ -5,7 +5,6 @@ window stands for all. E is the character dimension, F the number of filters, W 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -17,8 +16,9 @@ from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .linear import multiply, plain_gradients, training_product, weight_gradient
 from .mixed_precision import uses_bfloat16
 from .native import library
+from .native_features import NativeFilters, join_filters
 from .onednn import in_few_shapes
-from .prepared import prepared
+from .prepared import can_fingerprint, prepared
 
 # Windows of one product: its result, 4 MB in float32 at 2048 filters, should stay in the cache.
 WINDOWS_AT_ONCE = 512
@@ -40,41 +40,47 @@ def character_features(
     width = max(weight.shape[2] for weight in weights)
     # Up to the last character that is not padding; the id of padding may also occur inside a word.
     lengths = ((rows != padding) * torch.arange(1, rows.shape[1] + 1, device=rows.device)).amax(1)
-    order = lengths.argsort(stable=True)
-    lengths = lengths[order].tolist()
-    short = sum(length <= rows.shape[1] - width for length in lengths)
-    if not short:
-        with torch.autocast(rows.device.type, enabled=False):  # as for shorter words
-            return plain(rows, embedding, filters, activation, padding)
-    sorted_rows = rows[order]
-    windows = Windows(sorted_rows[:short], lengths[:short], width)
-    mixed = uses_bfloat16(tensors)
+    is_short = lengths <= rows.shape[1] - width
+    arguments = embedding, weights, biases, activation, uses_bfloat16(tensors)
     with torch.autocast(rows.device.type, enabled=False):
-        bias = torch.cat(biases)
-        if needs_gradients(tensors):
-            x = _StrongestWindows.apply(windows, mixed, embedding, _join_filters(weights, width))
-        else:
-            with torch.no_grad():
-                join = partial(_join_filters, weights, width)
-                product = prepared("filters", weights, lambda: training_product(join()))
-                x = strongest_windows(windows, embedding, product)
-        x = x + bias
-        x = torch.relu(x) if activation == "relu" else torch.tanh(x)
-        if short < len(rows):
-            # A word too long for a window of padding alone needs all of its windows, and no others.
-            x = torch.cat([x, plain(sorted_rows[short:], embedding, filters, activation, padding)])
-    return x.index_select(0, order.argsort())
+        if is_short.all():
+            return _features_of_short(rows, lengths, *arguments)
+        # A word too long for a window of padding alone needs all of its windows, and no others.
+        is_long = ~is_short
+        long = plain(rows[is_long], embedding, filters, activation, padding)
+        if is_long.all():
+            return long
+        short = _features_of_short(rows[is_short], lengths[is_short], *arguments)
+        order = is_long.to(torch.uint8).argsort(stable=True)
+        return torch.cat([short, long]).index_select(0, order.argsort())
 
 
-def _join_filters(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
-    """Weights (n, E, width) -> one for windows of the widest's characters, (F, W * E), zero where a filter ends."""
-    joined = []
-    for weight in weights:
-        # A transposed dimension of size 1 would give the gradient other strides than the weight has, which
-        # DistributedDataParallel reports and copies at every step.
-        by_character = weight if weight.shape[2] == 1 else weight.transpose(1, 2)
-        joined.append(F.pad(by_character.flatten(1), (0, (width - weight.shape[2]) * weight.shape[1])))
-    return torch.cat(joined)
+def _features_of_short(
+    rows: torch.Tensor,
+    lengths: torch.Tensor,
+    embedding: torch.Tensor,
+    weights: Sequence[torch.Tensor],
+    biases: Sequence[torch.Tensor],
+    activation: str,
+    mixed: bool,
+) -> torch.Tensor:
+    """Of words behind which there is a window of padding alone."""
+    width, activate = max(weight.shape[2] for weight in weights), torch.relu if activation == "relu" else torch.tanh
+    tensors, native = [embedding, *weights, *biases], library()
+    trains = needs_gradients(tensors)
+    if not trains and native is not None and embedding.dtype == torch.float32 and can_fingerprint(tensors):
+        with torch.no_grad():
+            of_library = prepared("features", [*weights, *biases], lambda: NativeFilters(weights, biases, native))
+            return activate(of_library(F.embedding(rows, embedding), lengths + 1))
+    order = lengths.argsort(stable=True)
+    windows = Windows(rows[order], lengths[order].tolist(), width)
+    if trains:
+        x = _StrongestWindows.apply(windows, mixed, embedding, join_filters(weights, width))
+    else:
+        with torch.no_grad():
+            product = prepared("filters", weights, lambda: training_product(join_filters(weights, width)))
+            x = strongest_windows(windows, embedding, product)
+    return activate(x + torch.cat(list(biases))).index_select(0, order.argsort())
 
 
 class Windows:

@@ -10,6 +10,7 @@ from .linear import PlainProduct, is_quantized
 from .loop import LayerProducts, Packed, through_time
 from .mixed_cell import plain_mixed_cell, plain_mixed_cell_backward, run_mixed_cell, run_mixed_cell_backward
 from .native import Library
+from .native_features import NativeFilters, join_filters
 from .native_lstm import LayerTask, NativeCell
 from .native_weights import NativeWeights
 from .steps import Steps
@@ -43,7 +44,8 @@ def difference_from_python(library: Library, kind: str) -> float:
     if kind != "float32":
         return max(float(difference.mean()) for difference in differences)
     of_training = _largest_difference_of_cells(library), _largest_difference_of_mixed_cells(library)
-    return max(*(float(difference.max()) for difference in differences), *of_training, _wrong_maxima(library))
+    of_filters = _largest_difference_of_filters(library), _wrong_maxima(library)
+    return max(*(float(difference.max()) for difference in differences), *of_training, *of_filters)
 
 
 def _in_kind(weights: list[torch.Tensor], kind: str) -> list[Any]:
@@ -93,6 +95,18 @@ def _largest_difference_of_mixed_cells(library: Library) -> float:
                 difference = (difference - expected.abs() / 128).clamp(min=0)
             largest = max(largest, float(difference.nan_to_num(torch.inf).max()))
     return largest
+
+
+def _largest_difference_of_filters(library: Library) -> float:
+    """The same for the maxima of character filters."""
+    weights = [_numbers(library.lanes + 1, 5, 1), _numbers(4 * library.lanes, 5, 3)]
+    biases, characters = [_numbers(len(weight)) for weight in weights], _numbers(9, 12, 5)
+    counts = torch.arange(1, 10)
+    actual = NativeFilters(weights, biases, library)(characters, counts)
+    windows = characters.unfold(1, 3, 1).transpose(2, 3).flatten(2)  # (9, 10, 15)
+    values = (windows[:, :, None] * join_filters(weights, 3)).sum(-1)  # (9, 10, filters)
+    largest = [of_word[:count].amax(0) for of_word, count in zip(values, counts, strict=True)]
+    return float((actual - torch.stack(largest) - torch.cat(biases)).abs().nan_to_num(torch.inf).max())
 
 
 def _wrong_maxima(library: Library) -> float:

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.kernels import describe, kernels_disabled, native, native_lstm
+from elmo_hf.kernels import describe, kernels_disabled, native, native_features, native_lstm
 from elmo_hf.kernels.cell import cell_
+from elmo_hf.kernels.characters import character_features as kernel_of_features
 from elmo_hf.kernels.native import build, find, library, loader, use_library
+from elmo_hf.model.modeling_elmo import character_features
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 9, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "", "A third , then ."] * 3
@@ -107,6 +109,32 @@ def test_every_width_of_vectors(flags, tmp_path, batch, side_by_side):
 
 
 @needs_compiler
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_maxima_of_character_filters(tmp_path, activation, threads, monkeypatch):
+    """Words of all lengths, also without a window of padding alone; filters that fill no panel; what is no number."""
+    compiled_library = loader.Library(built(tmp_path, "-march=native"), "test")
+    use_library(lambda: compiled_library)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(native_features, "LARGE", 0)
+    torch.manual_seed(0)
+    rows, embedding = torch.zeros(40, 20, dtype=torch.long), torch.randn(9, 5)
+    embedding[0] = 0
+    embedding[8, 2] = torch.nan
+    for length in range(20):
+        rows[length, : length + 1] = torch.randint(1, 8, (length + 1,))
+        rows[39 - length, : length + 1] = torch.randint(0, 8, (length + 1,))
+    rows[3, 2] = 8
+    filters = [(torch.randn(n, 5, width), torch.randn(n)) for width, n in ((1, 3), (2, 70), (4, 66))]
+    exact = character_features(rows, embedding, filters, activation, 0)
+    for some in (slice(None), slice(15), slice(30, 40), slice(18, 20)):
+        with torch.inference_mode():
+            found = kernel_of_features(character_features, rows[some], embedding, filters, activation, 0)
+        assert torch.allclose(found, exact[some], atol=1e-5, equal_nan=True)
+    assert exact[3].isnan().all()
+
+
+@needs_compiler
 def test_small_outputs_keep_their_digits(tmp_path, batch):
     compiled_library = loader.Library(built(tmp_path, "-march=native"), "test")
     use_library(lambda: compiled_library)
@@ -178,7 +206,7 @@ def nothing(*arguments):
 
 
 @needs_compiler
-@pytest.mark.parametrize("wrong", ["layer", "cell", "cell_backward"])
+@pytest.mark.parametrize("wrong", ["layer", "cell", "cell_backward", "features"])
 def test_a_library_of_other_numbers_is_not_used(tmp_path, batch, wrong):
     compiled_library = loader.Library(built(tmp_path), "wrong")
     setattr(compiled_library, wrong, nothing)

@@ -43,6 +43,8 @@ class Library:
         self.to_words, self.linear = loaded.elmo_to_words, loaded.elmo_linear
         self.to_words.argtypes, self.linear.argtypes = [*[number] * 2, *[pointer] * 2], [*[number] * 5, *[pointer] * 6]
         self.to_words.restype = self.linear.restype = None
+        self.features = loaded.elmo_features
+        self.features.argtypes, self.features.restype = [*[number] * 7, *[pointer] * 6], None
         self.hash = loaded.elmo_hash
         self.hash.argtypes, self.hash.restype = [pointer, ctypes.c_uint64], ctypes.c_uint64
         kinds: int = loaded.elmo_kinds()

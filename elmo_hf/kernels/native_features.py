@@ -1,0 +1,62 @@
+"""The maxima of character filters by the library in C, for inference in float32."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch.nn import functional as F
+
+from .native import Library
+from .native_product import in_full_panels, in_words
+from .threads import run_in_parallel
+
+# Products of this many numbers are worth a second thread.
+LARGE = 2**22
+
+
+def join_filters(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
+    """Weights (n, E, w) -> one for windows of `width` characters, (F, width * E), zero where a filter ends."""
+    joined = []
+    for weight in weights:
+        # A transposed dimension of size 1 would give the gradient other strides than the weight has, which
+        # DistributedDataParallel reports and copies at every step.
+        by_character = weight if weight.shape[2] == 1 else weight.transpose(1, 2)
+        joined.append(F.pad(by_character.flatten(1), (0, (width - weight.shape[2]) * weight.shape[1])))
+    return torch.cat(joined)
+
+
+class NativeFilters:
+    """Character filters as the library reads them.
+
+    Args:
+        weights: (n, E, w) of the filters of each width.
+        biases: (n,) of each.
+        library: the library.
+    """
+
+    def __init__(self, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], library: Library):
+        self.library, self.width = library, max(weight.shape[2] for weight in weights)
+        joined = join_filters(weights, self.width).detach()
+        self.filters, panel = len(joined), 4 * library.lanes
+        self.panels = in_words(in_full_panels(joined, library.lanes).unflatten(0, (-1, 4, library.lanes)), "float32")
+        missing = -self.filters % panel
+        self.bias = F.pad(torch.cat(list(biases)).detach(), (0, missing))
+        # Words of each panel before its widest filter ends.
+        depths = torch.cat([torch.full((len(w),), w.shape[1] * w.shape[2], dtype=torch.int32) for w in weights])
+        self.depths = F.pad(depths, (0, missing)).unflatten(0, (-1, panel)).amax(1)
+
+    def __call__(self, characters: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """Vectors of characters (U, C, E) and the windows of each word (U,) -> maxima with their biases (U, F)."""
+        (words, length, size), panel = characters.shape, 4 * self.library.lanes
+        characters, counts = characters.contiguous(), counts.to(torch.int32)
+        y = characters.new_empty(words, self.filters)
+        pointers = [part.data_ptr() for part in (counts, self.depths, self.panels, self.bias, characters, y)]
+
+        def run(first: int, after: int):
+            self.library.features(words, length, size, self.width, self.filters, first, after, *pointers)
+
+        shares = torch.get_num_threads() if y.numel() * self.width * size >= LARGE else 1
+        share = -(-self.filters // (shares * panel)) * panel
+        starts = range(0, self.filters, share)
+        run_in_parallel([partial(run, start, min(start + share, self.filters)) for start in starts])
+        return y
