@@ -10,7 +10,7 @@ from .threads import run_in_parallel
 
 PER_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
 # Products of this many numbers are worth a second thread, and up to so many threads are.
-LARGE, MOST_THREADS = 2**27, 2
+LARGE, MOST_THREADS = 2**22, 2
 
 
 def words_of(kind: str, numbers: int) -> int:
