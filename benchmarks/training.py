@@ -53,11 +53,12 @@ OPTIONS = {
 }
 TOKENS_PER_STEP = OPTIONS["batch_size"] * OPTIONS["unroll_steps"]
 OURS = Program("elmo_hf", "training_elmo_hf_worker.py", variant="auto")
+MIXED = Program("elmo_hf, bfloat16", "training_elmo_hf_worker.py", variant="bfloat16")
 PLAIN = Program("plain step", "training_elmo_hf_worker.py", variant="plain torch")
 BILM = Program("bilm", "training_bilm_worker.py", TENSORFLOW)
 # Steps in a round, after as many as warm up.
-STEPS = {OURS.name: 5, PLAIN.name: 1, BILM.name: 5}
-WARM_UP = {OURS.name: 3, PLAIN.name: 1, BILM.name: 3}
+STEPS = {OURS.name: 5, MIXED.name: 5, PLAIN.name: 1, BILM.name: 5}
+WARM_UP = {OURS.name: 3, MIXED.name: 3, PLAIN.name: 1, BILM.name: 3}
 ROUNDS, QUICK_ROUNDS = 7, 3
 # Threads of a program that has just worked may still spin for a moment.
 PAUSE_SECONDS = 0.25
@@ -90,9 +91,9 @@ def measure(rounds: int, bilm_python: Path) -> list[str]:
     peaks: dict[str, int] = {}
     with ExitStack() as stack:
         workers = []
-        for program in (OURS, PLAIN, BILM):
+        for program in (OURS, MIXED, PLAIN, BILM):
             typer.echo(f"loading {program.name}")
-            log = PEERS / "logs" / f"training-{program.name.replace(' ', '_')}.log"
+            log = PEERS / "logs" / f"training-{program.name.replace(', ', '-').replace(' ', '_')}.log"
             worker = Worker(program, settings, log, python=bilm_python if program is BILM else None)
             workers.append(stack.enter_context(worker))
         for worker in workers:

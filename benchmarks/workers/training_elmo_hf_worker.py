@@ -1,4 +1,4 @@
-"""elmo_hf's own trainer, with or without kernels."""
+"""elmo_hf's own trainer: in float32, in mixed precision with bfloat16, or without kernels."""
 
 import tempfile
 from pathlib import Path
@@ -51,6 +51,7 @@ def trainer(settings: dict, folder: Path, callback: TrainerCallback) -> ElmoPret
         disable_tqdm=True,
         dataloader_pin_memory=False,
         use_cpu=True,
+        bf16=settings["variant"] == "bfloat16",
     )
     return ElmoPretrainer(model, arguments, windows, tokenizer, callbacks=[callback])
 
