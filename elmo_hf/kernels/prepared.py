@@ -94,14 +94,14 @@ def hashes_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     """The hashes of the bytes of tensors, two for each: of its first and of its second half."""
     known = _known_hashes.get()
     if known is None:
-        return tuple(library().hash(*half) for tensor in tensors for half in _halves(tensor))
+        return library().hashes([half for tensor in tensors for half in _halves(tensor)])
     hashes: list[int] = []
     for tensor in tensors:
         # Tensors made in inference mode have no version counter.
         key = None if tensor.is_inference() else (tensor.data_ptr(), tensor._version, tensor.shape, tensor.dtype)
         pair = known.get(key)
         if pair is None:
-            pair = tuple(library().hash(*half) for half in _halves(tensor))
+            pair = library().hashes(_halves(tensor))
             if key is not None:
                 known[key] = pair
         hashes += pair
@@ -140,8 +140,7 @@ def fingerprint(tensors: Sequence[torch.Tensor]) -> Fingerprint:
     hashes = [0] * (2 * len(tensors))
 
     def hash_halves(half: int):
-        for number, tensor in enumerate(tensors):
-            hashes[2 * number + half] = library().hash(*_halves(tensor)[half])
+        hashes[half::2] = library().hashes([_halves(tensor)[half] for tensor in tensors])
 
     run_in_parallel([partial(hash_halves, half) for half in (0, 1)])
     return Fingerprint(layout_of(tensors), tuple(hashes))

@@ -30,9 +30,9 @@ def hashed(monkeypatch):
         def __getattr__(self, name):
             return getattr(native, name)
 
-        def hash(self, address, length):
-            lengths.append(length)
-            return native.hash(address, length)
+        def hashes(self, stretches):
+            lengths.extend(length for _, length in stretches)
+            return native.hashes(stretches)
 
     counting = Counting()
     monkeypatch.setattr(prepared, "library", lambda: counting)

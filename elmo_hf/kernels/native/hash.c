@@ -9,7 +9,7 @@
 typedef uint64_t words __attribute__((vector_size(4 * LANES)));
 #define WORDS (LANES / 2)
 
-EXPORT uint64_t elmo_hash(const void *data, uint64_t bytes) {
+static uint64_t hash(const void *data, uint64_t bytes) {
     const unsigned char *at = data;
     const uint64_t factor = 0x9E3779B97F4A7C15u;
     words chains[CHAINS];
@@ -29,4 +29,10 @@ EXPORT uint64_t elmo_hash(const void *data, uint64_t bytes) {
         for (int n = 0; n < WORDS; n++) hash = (hash ^ chains[k][n]) * factor, hash ^= hash >> 29;
     for (uint64_t n = 0; n < bytes; n++) hash = (hash ^ at[n]) * factor, hash ^= hash >> 29;
     return hash;
+}
+
+/* The hashes of stretches of memory: address and length of each. */
+EXPORT void elmo_hashes(int count, const uint64_t *stretches, uint64_t *hashes) {
+    for (int k = 0; k < count; k++)
+        hashes[k] = hash((const void *)(uintptr_t)stretches[2 * k], stretches[2 * k + 1]);
 }

@@ -7,6 +7,8 @@ import os
 import platform
 import sys
 import warnings
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -45,13 +47,23 @@ class Library:
         self.to_words.restype = self.linear.restype = None
         self.features = loaded.elmo_features
         self.features.argtypes, self.features.restype = [*[number] * 7, *[pointer] * 6], None
-        self.hash = loaded.elmo_hash
-        self.hash.argtypes, self.hash.restype = [pointer, ctypes.c_uint64], ctypes.c_uint64
+        self._hashes = loaded.elmo_hashes
+        self._hashes.argtypes, self._hashes.restype = [number, *[ctypes.POINTER(ctypes.c_uint64)] * 2], None
         kinds: int = loaded.elmo_kinds()
         self.lanes: int = loaded.elmo_lanes()
         self.zero_point: int = loaded.elmo_zero_point()
         # What the processor has units for; a kind that gives other results than Python is removed when it is checked.
         self.kinds = {kind for number, kind in enumerate(KINDS) if kinds >> number & 1}
+
+    def hashes(self, stretches: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+        """Of stretches of memory, by address and length.
+
+        In one call, after which the interpreter's lock is taken once: threads that take it often wait for each other.
+        """
+        count = len(stretches)
+        results = (ctypes.c_uint64 * count)()
+        self._hashes(count, (ctypes.c_uint64 * (2 * count))(*chain.from_iterable(stretches)), results)
+        return tuple(results)
 
 
 def find() -> Library | None:
