@@ -31,9 +31,11 @@ class Clusters:
         return int(self.labels.max()) + 1
 
     def typical(self, cluster: int, most: int) -> list[int]:
-        """The uses that are nearest to the center of a cluster, nearest first."""
+        """The uses that are nearest to the center of a cluster, nearest first, equally near ones in their order."""
         members = np.flatnonzero(self.labels == cluster)
-        return members[np.argsort(-self.typicality[members], kind="stable")][:most].tolist()
+        # Two uses alone are equally far from their center, but for rounding.
+        distances = (-self.typicality[members]).round(4)
+        return members[np.argsort(distances, kind="stable")][:most].tolist()
 
 
 def cluster_uses(

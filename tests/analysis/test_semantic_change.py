@@ -22,7 +22,7 @@ from elmo_hf.analysis.change_measures import (
 )
 from elmo_hf.analysis.layer_reader import cosines
 from elmo_hf.analysis.semantic_change import TSV_COLUMNS, check_sources
-from elmo_hf.analysis.usage_clusters import cluster_uses
+from elmo_hf.analysis.usage_clusters import Clusters, cluster_uses
 
 pytest.importorskip("sklearn")
 QUICK = ChangeOptions("prt", min_uses=5, uses=30, permutations=199, resamples=99, details=2)
@@ -96,6 +96,11 @@ def test_corrections_by_hand():
     values, frequencies = [1.0, 2.0, 9.0, 8.0], [1, 2, 100, 200]
     assert frequency_percentiles(values, frequencies, neighbours=1) == [0, 100, 100, 0]
     assert frequency_percentiles([3.0, 1.0, 2.0], [5, 5, 5]) == [100, 0, 50]
+
+
+def test_equally_typical_uses_keep_their_order():
+    clusters = Clusters(np.array([0, 0, 0, 1, 1]), 0.5, -np.array([0.2, 0.3, 0.1, 0.25 + 1e-7, 0.25 - 1e-7]))
+    assert clusters.typical(0, 2) == [2, 0] and clusters.typical(1, 2) == [3, 4]
 
 
 def test_clusters_of_two_groups():
