@@ -31,7 +31,7 @@ def run_in_parallel(calls: Sequence[Callable[[], None]], may_use_openmp: bool = 
         may_use_openmp: whether torch's OpenMP threads may run them. Operators of torch have no other threads there.
     """
     waiting = deque((copy_context(), call) for call in calls)
-    errors: SimpleQueue = SimpleQueue()  # of each call that ended, or None
+    outcomes: SimpleQueue = SimpleQueue()  # of each call that ended: its error, or None
 
     def work(_: object = None):
         while True:
@@ -42,21 +42,25 @@ def run_in_parallel(calls: Sequence[Callable[[], None]], may_use_openmp: bool = 
             try:
                 context.run(call)
             except BaseException as error:
-                errors.put(error)
+                outcomes.put(error)
             else:
-                errors.put(None)
+                outcomes.put(None)
 
     threads = min(len(calls), torch.get_num_threads())
     openmp = _openmp() if may_use_openmp and threads > 1 else None
-    if openmp is not None:
-        openmp.GOMP_parallel(_RegionBody(work), None, threads, 0)
-    else:
+    if openmp is None:
         for _ in range(threads - 1):
             _thread.start_new_thread(work, ())
         work()
-    raised = [error for error in [errors.get() for _ in calls] if error is not None]
-    if raised:
-        raise raised[0]
+        ended = [outcomes.get() for _ in calls]
+    else:
+        openmp.GOMP_parallel(_RegionBody(work), None, threads, 0)
+        ended = [outcomes.get() for _ in range(outcomes.qsize())]
+        if len(ended) < len(calls):  # Ctrl-C between two calls, which ctypes does not pass on
+            raise KeyboardInterrupt
+    errors = [error for error in ended if error is not None]
+    if errors:
+        raise errors[0]
 
 
 def run_torch_in_parallel(calls: Sequence[Callable[[], None]], gradients: bool = False):

@@ -1,6 +1,7 @@
 """Calls in parallel, by torch's OpenMP threads and by threads of our own."""
 
 import threading
+from collections import deque
 
 import pytest
 import torch
@@ -47,6 +48,21 @@ def test_an_error_reaches_the_caller_after_all_calls(number):
     with pytest.raises(ValueError, match="no"):
         run_in_parallel(calls)
     assert sorted(ran) == [1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_between_two_calls_reaches_the_caller(monkeypatch):
+    class Interrupted(deque):
+        def popleft(self):
+            if len(self) == 1:
+                self.clear()
+                raise KeyboardInterrupt
+            return super().popleft()
+
+    monkeypatch.setattr(threads, "deque", Interrupted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1 if threads._load_openmp() is None else 2)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_parallel([int, int])
 
 
 def test_calls_within_calls():
