@@ -76,7 +76,8 @@ def draw(languages: dict[str, Scores], path: Path):
     )
     for axis in axes.flat[len(languages) :]:
         axis.set_axis_off()
-    ticks = sorted({size for scores in languages.values() for _, size in scores})
+    largest = max(size for scores in languages.values() for _, size in scores)
+    ticks = [size for size in (100, 300, 1000, 3000, 10000) if size <= 1.5 * largest]
     for axis, (code, scores) in zip(axes.flat, languages.items(), strict=False):
         sizes = sorted({size for _, size in scores})
         for condition in CONDITIONS:

@@ -31,6 +31,7 @@ def test_the_guide_has_the_numbers_that_were_measured(load):
     guide = (FOLDER.parents[1] / "docs" / "guides" / "languages.md").read_text(encoding="utf-8")
     for number in range(3):
         assert figures.table(figures.read_all(FOLDER / "measured", "upos"), number) in guide
+    assert figures.table(figures.read_all(FOLDER / "measured", "feats")) in guide
 
 
 def test_layers_stand_alone_mixed_and_side_by_side(load):
