@@ -166,8 +166,9 @@ def test_ranges_of_a_file_are_served(hub, model):
 
     assert read("bytes=10-19") == (206, WEIGHTS[10:20])
     assert read("bytes=16380-") == (206, WEIGHTS[16380:])
-    with pytest.raises(urllib.error.HTTPError, match="416"):
+    with pytest.raises(urllib.error.HTTPError, match="416") as refused:
         read("bytes=16384-")
+    refused.value.close()
 
 
 def test_as_a_program_it_prints_the_variables_and_ends_on_ctrl_c():

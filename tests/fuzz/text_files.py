@@ -6,11 +6,15 @@ import lzma
 import random
 from pathlib import Path
 
-from backports import zstd
 
 from elmo_hf import read_conll, read_conllu, read_lines, read_word_vocabulary
 from fuzz.damage import damaged
 from fuzz.tokenizer import text
+
+try:
+    from compression import zstd  # Python 3.14
+except ImportError:
+    from backports import zstd
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zstd.compress}
 CONLLU = "# text\n1-2 al _ _ _ _ _ _ _ _\n1 a a ADP _ _ 0 root _ _\n2 el el DET _ _ 1 det _ _\n\n".replace(" ", "\t")
