@@ -58,6 +58,7 @@ def test_what_cannot_be_written(converted, language_model, tmp_path):
 
 
 def test_onnx_with_a_torch_that_cannot_export_it(converted, tmp_path, monkeypatch):
+    pytest.importorskip("onnxscript")
     monkeypatch.setattr(onnx, "CAN_EXPORT", False)
     with pytest.raises(ValueError, match=r"^torch 2\.\d+.* cannot export .* Expected torch 2.13 or later\.$"):
         export(converted(GOLDEN["plain"]), tmp_path / "out", format="onnx")

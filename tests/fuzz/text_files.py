@@ -6,7 +6,6 @@ import lzma
 import random
 from pathlib import Path
 
-
 from elmo_hf import read_conll, read_conllu, read_lines, read_word_vocabulary
 from fuzz.damage import damaged
 from fuzz.tokenizer import text
