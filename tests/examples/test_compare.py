@@ -10,7 +10,15 @@ import torch
 from golden_files import TESTS
 from torch import nn
 
-MODULES = ("compare", "compare_cost", "compare_data", "compare_flair", "compare_programs", "taggers")
+MODULES = (
+    "compare",
+    "compare_cost",
+    "compare_data",
+    "compare_flair",
+    "compare_networks",
+    "compare_programs",
+    "taggers",
+)
 
 
 @pytest.fixture
@@ -106,6 +114,27 @@ def test_the_probe_learns_which_layer_has_the_labels(compare):
     assert (predicted == labels[400:].numpy()).mean() < 0.5
 
 
+def test_a_network_learns_from_vectors_of_words(compare, tmp_path):
+    """Labels that follow from the word before; the second layer is noise."""
+    generator = np.random.default_rng(0)
+    ids = [generator.integers(0, 4, generator.integers(2, 8)) for _ in range(300)]
+
+    def encode(sentences):
+        return [
+            np.stack([np.eye(4)[[int(w) for w in words]], generator.normal(size=(len(words), 4))])
+            for words in sentences
+        ]
+
+    labels = [["O", *("B-X" if before > 1 else "O" for before in row[:-1])] for row in ids]
+    sentences = [[str(word) for word in row] for row in ids]
+    data, networks = compare("compare_data"), compare("compare_networks")
+    parts = {"train": data.Part(sentences[:250], labels[:250]), "test": data.Part(sentences[250:], labels[250:])}
+    program = compare("compare_programs").Program("x", {"mix": [0, 1]}, lambda: encode)
+    task = data.Task("text", parts, "accuracy")
+    assert networks.score(task, compare("compare").Vectors(tmp_path, program), [0, 1], seed=0) > 95
+    assert networks.score(task, compare("compare").Vectors(tmp_path, program), [1], seed=0) < 75
+
+
 def test_scores_are_of_words_and_of_entities(compare):
     data = compare("compare_data")
     part = data.Part([["Ann", "Lee"], ["Rome"]], [["B-PER", "I-PER"], ["B-LOC"]])
@@ -147,3 +176,5 @@ def test_the_page_has_the_measured_tables(compare):
     page = (TESTS.parent / "docs" / "results.md").read_text(encoding="utf-8")
     measured = TESTS.parent / "benchmarks" / "measured"
     assert compare("compare").table(json.loads((measured / "compare.json").read_text())) in page
+    assert compare("compare").table(json.loads((measured / "compare_networks.json").read_text())) in page
+    assert compare("compare_cost").table(json.loads((measured / "compare_cost.json").read_text())) in page
