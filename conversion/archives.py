@@ -34,6 +34,12 @@ EXTENDED_HEADERS = (
     tarfile.GNUTYPE_LONGLINK,
 )
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
+MAX_QUOTED = 300  # characters of a library's message, which may repeat a whole header
+
+
+def _quoted(error: BaseException) -> str:
+    message = str(error)
+    return message if len(message) <= MAX_QUOTED else f"{message[:MAX_QUOTED]} ..."
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class Archive:
         except self.errors as error:
             target.unlink(missing_ok=True)
             raise SourceError(
-                f"The member {member.name} of the {self.kind} {self.where} cannot be unpacked: {error}."
+                f"The member {member.name} of the {self.kind} {self.where} cannot be unpacked: {_quoted(error)}."
             ) from error
         return target
 
@@ -160,7 +166,8 @@ class ZipArchive(Archive):
         try:
             self._file = zipfile.ZipFile(path)
         except (*self.errors, UnicodeDecodeError) as error:
-            raise SourceError(f"{where} ({self.size} bytes) is not a zip, or a truncated one: {error}.") from error
+            problem = f"is not a zip, or a truncated one: {_quoted(error)}"
+            raise SourceError(f"{where} ({self.size} bytes) {problem}.") from error
 
     def close(self):
         """Closes the file."""
@@ -208,7 +215,7 @@ class TarArchive(Archive):
         except self.errors as error:
             if isinstance(error, SourceError):
                 raise
-            raise SourceError(f"The tar {self.where} is damaged or truncated: {error}.") from error
+            raise SourceError(f"The tar {self.where} is damaged or truncated: {_quoted(error)}.") from error
 
     def _read_headers(self) -> Iterator[Member]:
         position, num_headers = 0, 0

@@ -382,6 +382,19 @@ def test_what_a_killed_run_left_is_swept_by_the_next(tmp_path):
         export(tmp_path / "model", tmp_path / "model")
 
 
+def test_a_message_does_not_repeat_a_damaged_header(tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("options.json", "{}")
+        archive.writestr("weights.hdf5", os.urandom(70_000))
+    content = bytearray((tmp_path / "model.zip").read_bytes())
+    content[26:28] = (60_000).to_bytes(2, "little")  # the length of the first member's name
+    (tmp_path / "model.zip").write_bytes(content)
+    with pytest.raises(SourceError, match="The member options.json of the zip .* cannot be unpacked") as refused:
+        with open_sources(tmp_path / "model.zip"):
+            pass
+    assert len(str(refused.value)) < 1000
+
+
 def test_an_entry_of_a_zip_without_a_name(tmp_path):
     with zipfile.ZipFile(tmp_path / "source.zip", "w") as archive:
         archive.writestr("x", b"nobody's")
