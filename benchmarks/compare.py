@@ -20,7 +20,7 @@ import statistics
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -203,12 +203,17 @@ def compare(arguments: argparse.Namespace):
         for task_name, task in tasks.items():
             for row, layers in program.rows.items():
                 cell = rows.setdefault(task_name, {}).setdefault(row, {})
-                for seed in SEEDS:
-                    if str(seed) not in cell:
-                        cell[str(seed)] = round(score(task, vectors, layers, seed), 2)
-                mean = statistics.mean(cell.values())
-                print(f"{name}, {row}: {task_name} {mean:.2f} {sorted(cell.values())}", file=sys.stderr, flush=True)
-                save(results, arguments.output)
+                for _ in missing_seeds(cell, functools.partial(score, task, vectors, layers)):
+                    save(results, arguments.output)
+                print(f"{name}, {row}: {task_name} {sorted(cell.values())}", file=sys.stderr, flush=True)
+
+
+def missing_seeds(cell: dict[str, float], run: Callable[[int], float]) -> Iterator[int]:
+    """Fills a cell of the table with the scores of the seeds that it lacks, and yields after each."""
+    for seed in SEEDS:
+        if str(seed) not in cell:
+            cell[str(seed)] = round(run(seed), 2)
+            yield seed
 
 
 def save(results: dict[str, Any], path: Path):
@@ -251,16 +256,22 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main():
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="The folder of pos/, ner/, sentiment/ and vectors/.")
+def argument_parser(description: str | None, tasks: Iterable[str]) -> argparse.ArgumentParser:
+    """The arguments of a comparison: data, programs, tasks and files."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="The folder of pos/, ner/, srl/, sentiment/, nli/ and vectors/.")
     parser.add_argument("peers", type=Path, help="The folder of the unpacked wheels.")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="Default: all.")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="Default: all.")
-    parser.add_argument("--wsd", action="store_true", help="Word sense disambiguation too; reads SemCor, 0.8M words.")
+    parser.add_argument("--tasks", nargs="+", choices=tasks, default=list(tasks), help="Default: all.")
     parser.add_argument("--cache", type=Path, required=True, help="A folder for the vectors; they may be deleted.")
     parser.add_argument("-o", "--output", type=Path, required=True, help="The table (JSON); what it has is not run.")
+    return parser
+
+
+def main():
+    """The command."""
+    parser = argument_parser(__doc__, TASKS)
+    parser.add_argument("--wsd", action="store_true", help="Word sense disambiguation too; reads SemCor, 0.8M words.")
     arguments = parser.parse_args()
     compare(arguments)
     print(table(json.loads(arguments.output.read_text())))

@@ -8,14 +8,13 @@ ten epochs with AdamW, a rate that falls linearly and dropout of 0.3; nothing is
 """
 
 import argparse
+import functools
 import json
-import statistics
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
-from compare import SEEDS, Vectors, save, table, with_predicate
+from compare import Vectors, argument_parser, missing_seeds, save, table, with_predicate
 from compare_data import TASKS, Part, Task
 from compare_programs import PROGRAMS
 from torch import nn
@@ -132,24 +131,15 @@ def compare(arguments: argparse.Namespace):
         row, layers = list(program.rows.items())[-1]  # the mix, where a program has one
         for task_name, task in tasks.items():
             cell = results.setdefault(name, {}).setdefault(task_name, {}).setdefault(row, {})
-            for seed in SEEDS:
-                if str(seed) not in cell:
-                    cell[str(seed)] = round(score(task, Vectors(arguments.cache, program), layers, seed), 2)
-                    save(results, arguments.output)
-            mean = statistics.mean(cell.values())
-            print(f"{name}, {row}: {task_name} {mean:.2f} {sorted(cell.values())}", file=sys.stderr, flush=True)
+            vectors = Vectors(arguments.cache, program)
+            for _ in missing_seeds(cell, functools.partial(score, task, vectors, layers)):
+                save(results, arguments.output)
+            print(f"{name}, {row}: {task_name} {sorted(cell.values())}", file=sys.stderr, flush=True)
 
 
 def main():
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="The folder of pos/, ner/, srl/ and vectors/.")
-    parser.add_argument("peers", type=Path, help="The folder of the unpacked wheels.")
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="Default: all.")
-    parser.add_argument("--tasks", nargs="+", choices=WORD_TASKS, default=list(WORD_TASKS), help="Default: all.")
-    parser.add_argument("--cache", type=Path, required=True, help="A folder for the vectors; they may be deleted.")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="The table (JSON); what it has is not run.")
-    arguments = parser.parse_args()
+    arguments = argument_parser(__doc__, WORD_TASKS).parse_args()
     compare(arguments)
     print(table(json.loads(arguments.output.read_text())))
 

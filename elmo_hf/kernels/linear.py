@@ -12,10 +12,9 @@ from .mixed_precision import uses_bfloat16
 from .native import library, supports
 from .native_product import NativeInt8Product
 from .onednn import in_few_shapes
-from .prepared import prepared, weights_are_constant
+from .prepared import prepared
 
 SMALL = 2**20  # numbers of a weight
-FEW_ROWS = 32
 
 
 class PlainProduct:
@@ -174,7 +173,7 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
         if is_quantized(weight) or not onednn.supports("cpu", weight.dtype):
             return NotImplemented
         return _TrainedLinear.apply(plain, uses_bfloat16((x, weight, bias)), x, weight, bias)
-    if not is_quantized(weight) and (len(x) > FEW_ROWS or library() is None or not weights_are_constant()):
+    if not is_quantized(weight):
         # A packed weight saves less than it takes to find out whether the weight has changed.
         if not _prefers_onednn(weight):
             return NotImplemented

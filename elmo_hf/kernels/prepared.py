@@ -44,11 +44,11 @@ _known_digests: ContextVar[dict[tuple, bytes] | None] = ContextVar("known_digest
 def constant_weights() -> Iterator[None]:
     """Promises that weights stay as they are inside of the block, so that each is verified once and not at every call.
 
-    A model of the small size then takes 70% of the time for a single sentence, and half of it if the words are cached.
-    In-place operations, `load_state_dict`, `.to()` and replaced parameters are noticed all the same. Not noticed until
-    the block ends are changes that PyTorch does not count: values written through `.data` or NumPy, and steps of fused
-    optimizers. Vectors may differ in their last bits from those outside of the block, because products of few rows
-    take a packed weight. The promise holds for this thread.
+    A model of the small size then takes 60% of the time for a single sentence whose words are cached, and a little
+    less for one of new words; vectors stay the same to the last bit. In-place operations, `load_state_dict`, `.to()`
+    and replaced parameters are noticed all the same. Not noticed until the block ends are changes that PyTorch does
+    not count: values written through `.data` or NumPy, and steps of fused optimizers. The promise holds for this
+    thread.
     ElmoEmbedder makes it for each chunk of sentences, ElmoScorer and `perplexity` for each batch.
 
     Example:
