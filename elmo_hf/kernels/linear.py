@@ -10,7 +10,7 @@ from . import onednn
 from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .mixed_precision import uses_bfloat16
 from .native import library, supports
-from .native_product import NativeInt8Product
+from .native_product import NativeInt8Product, multiplies_few_rows, multiply_few_rows
 from .onednn import in_few_shapes
 from .prepared import prepared
 
@@ -178,6 +178,8 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
         if not _prefers_onednn(weight):
             return NotImplemented
         with torch.no_grad():
+            if multiplies_few_rows(library(), x, weight):
+                return multiply_few_rows(library(), x, weight, bias)
             return multiply(x, weight, bias)
     with torch.no_grad():
         return inference_product(weight, len(x))(x, bias)

@@ -1,17 +1,12 @@
 """The maxima of character filters by the library in C, for inference in float32."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch.nn import functional as F
 
 from .native import Library
-from .native_product import in_full_panels, in_words
-from .threads import run_in_parallel
-
-# Products of this many numbers are worth a second thread.
-LARGE = 2**22
+from .native_product import LARGE, in_full_panels, in_words, run_on_outputs
 
 
 def join_filters(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
@@ -47,7 +42,7 @@ class NativeFilters:
 
     def __call__(self, characters: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Vectors of characters (U, C, E) and the windows of each word (U,) -> maxima with their biases (U, F)."""
-        (words, length, size), panel = characters.shape, 4 * self.library.lanes
+        words, length, size = characters.shape
         characters, counts = characters.contiguous(), counts.to(torch.int32)
         y = characters.new_empty(words, self.filters)
         pointers = [part.data_ptr() for part in (counts, self.depths, self.panels, self.bias, characters, y)]
@@ -55,8 +50,6 @@ class NativeFilters:
         def run(first: int, after: int):
             self.library.features(words, length, size, self.width, self.filters, first, after, *pointers)
 
-        shares = torch.get_num_threads() if y.numel() * self.width * size >= LARGE else 1
-        share = -(-self.filters // (shares * panel)) * panel
-        starts = range(0, self.filters, share)
-        run_in_parallel([partial(run, start, min(start + share, self.filters)) for start in starts])
+        threads = torch.get_num_threads() if y.numel() * self.width * size >= LARGE else 1
+        run_on_outputs(run, self.filters, 4 * self.library.lanes, threads)
         return y

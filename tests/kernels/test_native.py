@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
-from elmo_hf.kernels import describe, kernels_disabled, native, native_features, native_lstm
+from elmo_hf.kernels import describe, kernels_disabled, native, native_features, native_lstm, native_product
 from elmo_hf.kernels.cell import cell_
 from elmo_hf.kernels.characters import character_features as kernel_of_features
 from elmo_hf.kernels.native import build, find, library, loader, use_library
@@ -132,6 +133,46 @@ def test_maxima_of_character_filters(tmp_path, activation, threads, monkeypatch)
             found = kernel_of_features(character_features, rows[some], embedding, filters, activation, 0)
         assert torch.allclose(found, exact[some], atol=1e-5, equal_nan=True)
     assert exact[3].isnan().all()
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [["-march=native"], *OTHER_WIDTHS])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_products_of_few_rows(tmp_path, flags, threads, monkeypatch):
+    """All numbers of rows, blocks of fewer columns, weights at any address, and what is no number."""
+    compiled_library = loader.Library(built(tmp_path, *flags), "test")
+    use_library(lambda: compiled_library)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(native_product, "LARGE", 0)
+    torch.manual_seed(0)
+    for columns, outputs in ((16, 64), (128, 64), (144, 320), (1040, 192)):
+        numbers = torch.randn(1 + outputs * columns)
+        for weight in (numbers[1:].view(outputs, columns), numbers[:-1].view(outputs, columns)):
+            bias = torch.randn(outputs)
+            for rows in (*range(2, 14), 31, 96):
+                x = torch.randn(rows, columns)
+                x[1, 3] = torch.nan
+                assert native_product.multiplies_few_rows(compiled_library, x, weight) == (compiled_library.lanes > 4)
+                for start in (bias, None):
+                    exact = F.linear(x.double(), weight.double(), None if start is None else start.double())
+                    found = native_product.multiply_few_rows(compiled_library, x, weight, start)
+                    assert torch.allclose(found.double(), exact, atol=1e-4, equal_nan=True)
+                    assert found[1].isnan().all() and found.isnan().sum() == outputs
+
+
+@needs_compiler
+def test_products_of_other_shapes_are_left_to_torch(tmp_path):
+    compiled_library = loader.Library(built(tmp_path, "-march=native"), "test")
+    if compiled_library.lanes == 4:
+        pytest.skip("this processor has no AVX2, for which these products are made")
+    use_library(lambda: compiled_library)
+    x, weight = torch.randn(5, 256), torch.randn(128, 256)
+    serves = functools.partial(native_product.multiplies_few_rows, compiled_library)
+    assert serves(x, weight)
+    assert not serves(x[:1], weight) and not serves(torch.randn(97, 256), weight)
+    assert not serves(x, weight[:-1]) and not serves(x[:, :-1].contiguous(), weight[:, :-1].contiguous())
+    assert not serves(x.double(), weight.double()) and not serves(x.bfloat16(), weight)
+    assert not serves(x, torch.randn(256, 128).t()) and not serves(torch.randn(256, 5).t(), weight)
 
 
 @needs_compiler

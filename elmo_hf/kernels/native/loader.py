@@ -45,6 +45,8 @@ class Library:
         self.to_words, self.linear = loaded.elmo_to_words, loaded.elmo_linear
         self.to_words.argtypes, self.linear.argtypes = [*[number] * 2, *[pointer] * 2], [*[number] * 5, *[pointer] * 6]
         self.to_words.restype = self.linear.restype = None
+        self.float_linear = loaded.elmo_float_linear
+        self.float_linear.argtypes, self.float_linear.restype = [*[number] * 5, *[pointer] * 4], None
         self.features = loaded.elmo_features
         self.features.argtypes, self.features.restype = [*[number] * 7, *[pointer] * 6], None
         self._hashes = loaded.elmo_hashes

@@ -41,7 +41,8 @@ enum { FLOAT32, BFLOAT16, INT8 };
 
 /* sums[rows][4] += a[rows][depth] times a panel. Few rows take several words at a time, each with sums of its own, or
    every operation would wait for the one before.
-   A function of its own for each number of rows: inside of a longer one compilers run out of registers for the sums. */
+   A function of its own for each number of rows, which reads the activations before the weights: otherwise compilers run
+   out of registers for the sums, and the product takes up to four times as long. */
 #define MULTIPLY(rows, chains, name, type, target, DOT)                                                               \
     static target __attribute__((noinline)) void multiply_##name##_##rows(type sums[ROWS][4], const uint32_t *a,      \
                                                                           size_t stride, const uint32_t *panel,       \
@@ -52,11 +53,12 @@ enum { FLOAT32, BFLOAT16, INT8 };
         int k = 0;                                                                                                    \
         for (; k + chains <= depth; k += chains)                                                                      \
             for (int chain = 0; chain < chains; chain++, panel += 4 * LANES) {                                        \
-                ints weight[4];                                                                                       \
-                for (int g = 0; g < 4; g++) memcpy(&weight[g], panel + g * LANES, sizeof *weight);                    \
-                for (int r = 0; r < rows; r++) {                                                                      \
-                    const ints x = (ints){0} + (int32_t)a[r * stride + k + chain];                                    \
-                    for (int g = 0; g < 4; g++) kept[chain][r][g] = DOT(kept[chain][r][g], weight[g], x);             \
+                ints x[rows];                                                                                         \
+                for (int r = 0; r < rows; r++) x[r] = (ints){0} + (int32_t)a[r * stride + k + chain];                 \
+                for (int g = 0; g < 4; g++) {                                                                         \
+                    ints weight;                                                                                      \
+                    memcpy(&weight, panel + g * LANES, sizeof weight);                                                \
+                    for (int r = 0; r < rows; r++) kept[chain][r][g] = DOT(kept[chain][r][g], weight, x[r]);          \
                 }                                                                                                     \
             }                                                                                                         \
         for (; k < depth; k++, panel += 4 * LANES)                                                                    \

@@ -36,6 +36,25 @@ INLINE void store(float *to, vec x) { memcpy(to, &x, sizeof x); }
 
 INLINE vec all(float x) { return (vec){0} + x; }
 
+/* The numbers of the first halves of two vectors in turn, x[0], y[0], x[1] ..., and those of their last halves. */
+#if defined(__clang__)
+#define IN_TURN(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define IN_TURN(x, y, ...) __builtin_shuffle(x, y, (ints){__VA_ARGS__})
+#endif
+#if LANES == 16
+#define FIRST_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define LAST_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif LANES == 8
+#define FIRST_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define LAST_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define FIRST_HALVES 0, 4, 1, 5
+#define LAST_HALVES 2, 6, 3, 7
+#endif
+INLINE vec first_in_turn(vec x, vec y) { return IN_TURN(x, y, FIRST_HALVES); }
+INLINE vec last_in_turn(vec x, vec y) { return IN_TURN(x, y, LAST_HALVES); }
+
 /* A number that is none stays none: no comparison with it is true. */
 INLINE vec at_most(vec x, float bound) {
     ints above = x > all(bound);
