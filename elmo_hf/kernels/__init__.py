@@ -17,6 +17,7 @@ from .caches import cache_sentences, cache_words
 from .characters import character_features
 from .describe import describe_model
 from .distinct_rows import distinct_rows
+from .highway import highway
 from .linear import linear
 from .lstm import lstm_layer
 from .native import set_check
@@ -32,6 +33,7 @@ ALL_KERNELS: dict[str, Callable] = {
     "character_features": character_features,
     "distinct_rows": distinct_rows,
     "dropout": dropout,
+    "highway": highway,
     "linear": linear,
     "lstm_layer": lstm_layer,
     "softmax_nll": softmax_nll,

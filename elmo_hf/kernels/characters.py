@@ -65,7 +65,8 @@ def _features_of_short(
     mixed: bool,
 ) -> torch.Tensor:
     """Of words behind which there is a window of padding alone."""
-    width, activate = max(weight.shape[2] for weight in weights), torch.relu if activation == "relu" else torch.tanh
+    # In place, because a fresh result has memory for spare rows behind it.
+    width, activate = max(weight.shape[2] for weight in weights), torch.relu_ if activation == "relu" else torch.tanh_
     tensors, native = [embedding, *weights, *biases], library()
     trains = needs_gradients(tensors)
     if not trains and native is not None and embedding.dtype == torch.float32 and can_fingerprint(tensors):

@@ -11,7 +11,7 @@ from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .mixed_precision import uses_bfloat16
 from .native import library, supports
 from .native_product import NativeInt8Product, multiplies_few_rows, multiply_few_rows
-from .onednn import in_few_shapes
+from .onednn import in_few_shapes, with_spare_rows
 from .prepared import prepared
 
 SMALL = 2**20  # numbers of a weight
@@ -38,7 +38,7 @@ class PlainProduct:
 
 
 class OneDnnProduct:
-    """The same by oneDNN with a packed weight; sums and clips are part of the product."""
+    """The same by oneDNN with a packed weight; sums are part of the product."""
 
     def __init__(self, weight: torch.Tensor):
         weight = weight.detach().contiguous()
@@ -48,7 +48,9 @@ class OneDnnProduct:
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """`x @ weight.T + bias`."""
-        return onednn.packed_linear(in_few_shapes(x), self.packed, bias)[: len(x)]
+        if self.plain is not None and len(x) == 1:
+            return self.plain(x, bias)
+        return onednn.packed_linear(with_spare_rows(x), self.packed, bias)[: len(x)]
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """`other + x @ weight.T`."""
@@ -58,11 +60,9 @@ class OneDnnProduct:
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
         """`x @ weight.T`, clipped to `bound` on both sides."""
-        if self.plain is not None and len(x) == 1:
-            return self.plain.clipped(x, bound)
-        if bound is None:
-            return self(x)
-        return onednn.packed_clipped(in_few_shapes(x), self.packed, bound)[: len(x)]
+        # oneDNN can clip within the product, but then what is no number becomes one.
+        y = self(x)
+        return y if bound is None else y.clamp_(-bound, bound)
 
 
 class Int8Product:
@@ -141,7 +141,7 @@ def multiply(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = 
     if not len(x) or not _prefers_onednn(weight):
         with torch.autocast(x.device.type, enabled=False):
             return F.linear(x, weight, bias)
-    return onednn.packed_linear(in_few_shapes(x), weight, bias)[: len(x)]
+    return onednn.packed_linear(with_spare_rows(x), weight, bias)[: len(x)]
 
 
 def weight_gradient(d_y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

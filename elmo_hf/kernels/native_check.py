@@ -45,7 +45,8 @@ def difference_from_python(library: Library, kind: str) -> float:
     if kind != "float32":
         return max(float(difference.mean()) for difference in differences)
     of_training = _largest_difference_of_cells(library), _largest_difference_of_mixed_cells(library)
-    others = _largest_difference_of_filters(library), _largest_difference_of_few_rows(library), _wrong_maxima(library)
+    functions = _largest_difference_of_filters, _largest_difference_of_few_rows, _largest_difference_of_highway
+    others = [function(library) for function in (*functions, _wrong_maxima)]
     return max(*(float(difference.max()) for difference in differences), *of_training, *others)
 
 
@@ -116,6 +117,15 @@ def _largest_difference_of_few_rows(library: Library) -> float:
     bias = _numbers(len(weight))
     difference = multiply_few_rows(library, x, weight, bias) - _RowByRow(weight)(x, bias)
     return float(difference.abs().nan_to_num(torch.inf).max())
+
+
+def _largest_difference_of_highway(library: Library) -> float:
+    """The same for the gate of highways."""
+    x, transformed, carried = 2 * _numbers(3, 3, 2 * library.lanes - 1)
+    y = torch.empty_like(x)
+    library.highway(*x.shape, *(part.data_ptr() for part in (x, transformed, carried, y)))
+    expected = torch.lerp(x, torch.relu(transformed), torch.sigmoid(carried))
+    return float((y - expected).abs().nan_to_num(torch.inf).max())
 
 
 def _wrong_maxima(library: Library) -> float:

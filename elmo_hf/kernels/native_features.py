@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from .native import Library
 from .native_product import LARGE, in_full_panels, in_words, run_on_outputs
+from .onednn import new_rows
 
 
 def join_filters(weights: Sequence[torch.Tensor], width: int) -> torch.Tensor:
@@ -44,7 +45,7 @@ class NativeFilters:
         """Vectors of characters (U, C, E) and the windows of each word (U,) -> maxima with their biases (U, F)."""
         words, length, size = characters.shape
         characters, counts = characters.contiguous(), counts.to(torch.int32)
-        y = characters.new_empty(words, self.filters)
+        y = new_rows(self.bias[None], words, self.filters)
         pointers = [part.data_ptr() for part in (counts, self.depths, self.panels, self.bias, characters, y)]
 
         def run(first: int, after: int):

@@ -19,12 +19,15 @@ from .threads import run_in_parallel
 
 # Tokens whose input half of the gates is computed at once: as many as stay in a cache near the processor.
 TOKENS_AT_ONCE = 48
-# Share of oneDNN's time on one thread with AVX-512, for 1 / 8 / 64 texts. float32: small size 0.4 / 0.5 / 0.55,
-# original 0.75 / 0.8 / 0.9; bfloat16: small 0.2 / 0.4 / 0.6, original 0.6 / 0.8 / 0.9; int8: small 0.1 / 0.2 / 0.3,
-# original 0.45 / 0.8 / 0.5. With more numbers in a weight than LARGE, it is for few texts at a time where vectors are
-# narrower, there are more threads than the library uses (one for each direction), or oneDNN has units for matrices.
+# Share of the time of the loop in Python over oneDNN, for 1 / 8 / 64 texts.
+# With AVX-512, LSTMs on one thread: float32, small size 0.4 / 0.5 / 0.55, original 0.75 / 0.8 / 0.9; bfloat16, small
+# 0.2 / 0.4 / 0.6, original 0.6 / 0.8 / 0.9; int8, small 0.1 / 0.2 / 0.3, original 0.45 / 0.8 / 0.5.
+# With AVX2, all of a forward pass on two threads: float32, small 0.35 / 0.4 / 0.6, original 0.95 / 0.9 / 0.85; int8,
+# small 0.25 / 0.25 / 0.4, original 0.55 / 0.65 / 0.8.
+# With more numbers in a weight than LARGE, it is for few texts at a time where vectors are narrower, there are more
+# threads than the library uses (one for each direction), or oneDNN has units for matrices.
 LARGE, FEW_ROWS = 2**20, 2
-WIDE, DIRECTIONS = 16, 2
+WIDE, DIRECTIONS = 8, 2
 # Types of the tensors between layers, by the kind of products.
 INPUT_TYPES = {
     "float32": (torch.float32,),

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from .native import Library
+from .onednn import new_rows
 from .threads import run_in_parallel
 
 PER_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
@@ -58,7 +59,7 @@ def multiply_few_rows(
     """`x @ weight.T + bias` (rows, out) of x (rows, in), by the weight (out, in) as it is."""
     (outputs, columns), rows = weight.shape, len(x)
     start = torch.zeros(outputs) if bias is None else bias.contiguous()
-    y = x.new_empty(rows, outputs)
+    y = new_rows(x, rows, outputs)
     pointers = [part.data_ptr() for part in (weight, start, x, y)]
     threads = torch.get_num_threads() if y.numel() * columns >= LARGE else 1
     run = partial(library.float_linear, rows, columns, outputs)

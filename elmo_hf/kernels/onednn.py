@@ -25,11 +25,6 @@ def packed_add(other: torch.Tensor, x: torch.Tensor, packed: torch.Tensor) -> to
     return torch.ops.mkldnn._linear_pointwise.binary(x, other, packed, None, "add")
 
 
-def packed_clipped(x: torch.Tensor, packed: torch.Tensor, bound: float) -> torch.Tensor:
-    """`F.linear(x, packed).clamp(-bound, bound)`."""
-    return torch.ops.mkldnn._linear_pointwise(x, packed, None, "hardtanh", [-float(bound), float(bound)], "")
-
-
 @functools.cache
 def supports(device_type: str, dtype: torch.dtype) -> bool:
     """Whether oneDNN multiplies by weights of this type on this device in its own memory format."""
@@ -101,12 +96,30 @@ def tanh_backward(d_y: torch.Tensor, y: torch.Tensor, out: torch.Tensor):
     torch.ops.aten.tanh_backward.grad_input(d_y, y, grad_input=out)
 
 
-def in_few_shapes(x: torch.Tensor) -> torch.Tensor:
-    """x (n, in) with rows of zeros behind it, so that there are few different n.
+def rows_of_few_shapes(n: int) -> int:
+    """The next number of rows of which there are few.
 
     oneDNN compiles a program for every number of rows and caches a thousand of them, half a megabyte each.
     """
-    n = len(x)
     step = 1 if n <= 16 else 8 if n <= 64 else 32 if n <= 256 else 128
-    missing = -n % step
+    return n + -n % step
+
+
+def in_few_shapes(x: torch.Tensor) -> torch.Tensor:
+    """x (n, in) with rows of zeros behind it, so that there are few different n."""
+    missing = rows_of_few_shapes(len(x)) - len(x)
     return F.pad(x, (0, 0, 0, missing)) if missing else x
+
+
+def with_spare_rows(x: torch.Tensor) -> torch.Tensor:
+    """The same with rows of any values, for products whose rows do not mix: those behind x in its memory, if any."""
+    rows, columns = rows_of_few_shapes(len(x)), x.shape[1]
+    memory = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
+    if rows == len(x) or not x.is_contiguous() or rows * columns > memory:
+        return in_few_shapes(x)
+    return x.as_strided((rows, columns), (columns, 1))
+
+
+def new_rows(like: torch.Tensor, rows: int, columns: int | None = None) -> torch.Tensor:
+    """An empty tensor (rows, columns) with memory for spare rows behind it."""
+    return like.new_empty(rows_of_few_shapes(rows), like.shape[1] if columns is None else columns)[:rows]

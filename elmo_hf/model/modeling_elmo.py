@@ -52,12 +52,9 @@ WEIGHTS_AT_ONCE = 2**24
 
 def run_kernel(function: Callable, *arguments: Any) -> Any:
     """Calls the kernel for a plain function, or the function itself if there is none or if it declines."""
-    kernel = kernel_table().get(function.__name__)
-    if kernel is not None and not torch.compiler.is_compiling():
-        result = kernel(function, *arguments)
-        if result is not NotImplemented:
-            return result
-    return function(*arguments)
+    kernel = None if torch.compiler.is_compiling() else kernel_table().get(function.__name__)
+    result = NotImplemented if kernel is None else kernel(function, *arguments)
+    return function(*arguments) if result is NotImplemented else result
 
 
 class QuantizedWeight(NamedTuple):
@@ -246,6 +243,11 @@ class ElmoConvolution(nn.Module):
         return self.weight, self.bias
 
 
+def highway(x: Tensor, transformed: Tensor, carried: Tensor) -> Tensor:
+    """`s * relu(transformed) + (1 - s) * x` with the gate `s = sigmoid(carried)`."""
+    return torch.lerp(x, torch.relu(transformed), torch.sigmoid(carried))
+
+
 class ElmoHighway(nn.Module):
     """`y = s * relu(transform(x)) + (1 - s) * x` with the gate `s = sigmoid(carry(x))`."""
 
@@ -256,7 +258,7 @@ class ElmoHighway(nn.Module):
         self.transform = ElmoLinear(size, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.lerp(x, torch.relu(self.transform(x)), torch.sigmoid(self.carry(x)))
+        return run_kernel(highway, x, self.transform(x), self.carry(x))
 
 
 class ElmoCharacterEncoder(nn.Module):

@@ -121,7 +121,7 @@ def test_golden_vectors_and_states(name, way, gradients, tmp_path):
 
 def test_the_table_is_full_and_can_be_emptied(batch):
     model = new_model()
-    assert KERNELS == ALL_KERNELS and len(KERNELS) == 7
+    assert KERNELS == ALL_KERNELS and len(KERNELS) == 8
     with kernels_disabled():
         assert not KERNELS and describe(model) == "plain torch: float32 on cpu, no kernels."
     assert KERNELS == ALL_KERNELS and describe(model).startswith("kernels: float32 on cpu by ")

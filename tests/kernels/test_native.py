@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import importlib
 import json
 import shutil
 import subprocess
@@ -18,7 +19,10 @@ from elmo_hf.kernels import describe, kernels_disabled, native, native_features,
 from elmo_hf.kernels.cell import cell_
 from elmo_hf.kernels.characters import character_features as kernel_of_features
 from elmo_hf.kernels.native import build, find, library, loader, use_library
-from elmo_hf.model.modeling_elmo import character_features
+from elmo_hf.model.modeling_elmo import character_features, highway
+
+# `elmo_hf.kernels.highway` is the function.
+kernel_of_highways = importlib.import_module("elmo_hf.kernels.highway")
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 9, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second", "", "A third , then ."] * 3
@@ -173,6 +177,38 @@ def test_products_of_other_shapes_are_left_to_torch(tmp_path):
     assert not serves(x, weight[:-1]) and not serves(x[:, :-1].contiguous(), weight[:, :-1].contiguous())
     assert not serves(x.double(), weight.double()) and not serves(x.bfloat16(), weight)
     assert not serves(x, torch.randn(256, 128).t()) and not serves(torch.randn(256, 5).t(), weight)
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gate_of_highways(tmp_path, threads, monkeypatch):
+    """Sizes that fill no vector, large arguments, and what is no number."""
+    compiled_library = loader.Library(built(tmp_path, "-march=native"), "test")
+    use_library(lambda: compiled_library)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(kernel_of_highways, "LARGE", 0)
+    torch.manual_seed(0)
+    for shape in ((1, 1), (3, 7), (5, 64), (9, 2050)):
+        x, transformed, carried = torch.randn(3, *shape) * 3
+        carried[0, 0], transformed[-1, -1] = 1e4, torch.nan
+        with torch.inference_mode():
+            found = kernel_of_highways.highway(highway, x, transformed, carried)
+        exact = highway(x.double(), transformed.double(), carried.double())
+        assert torch.allclose(found.double(), exact, atol=1e-6, equal_nan=True)
+        assert found.isnan().sum() == 1
+
+
+@needs_compiler
+def test_gate_of_highways_declines(tmp_path):
+    compiled_library = loader.Library(built(tmp_path, "-march=native"), "test")
+    use_library(lambda: compiled_library)
+    x = torch.randn(3, 4, 4)
+    of_four_dimensions = x[:, None]
+    declined = [x.double(), x.bfloat16(), x[:, :0], x.clone().requires_grad_(), of_four_dimensions]
+    assert all(kernel_of_highways.highway(highway, *parts) is NotImplemented for parts in declined)
+    assert kernel_of_highways.highway(highway, *x) is not NotImplemented
+    use_library(None)
+    assert kernel_of_highways.highway(highway, *x) is NotImplemented
 
 
 @needs_compiler

@@ -16,17 +16,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-NAMES = (
-    "elmo_lstm",
-    "linear",
-    "float_linear",
-    "features",
-    "training_cell",
-    "mixed_cell",
-    "strongest",
-    "hash",
-    "units",
-)
+NAMES = "elmo_lstm linear float_linear features highway training_cell mixed_cell strongest hash units".split()
 SOURCES = [HERE / f"{name}.c" for name in NAMES]
 HEADERS = [HERE / f"{name}.h" for name in ("vectors", "products")]
 FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-w"]

@@ -49,6 +49,8 @@ class Library:
         self.float_linear.argtypes, self.float_linear.restype = [*[number] * 5, *[pointer] * 4], None
         self.features = loaded.elmo_features
         self.features.argtypes, self.features.restype = [*[number] * 7, *[pointer] * 6], None
+        self.highway = loaded.elmo_highway
+        self.highway.argtypes, self.highway.restype = [*[number] * 2, *[pointer] * 4], None
         self._hashes = loaded.elmo_hashes
         self._hashes.argtypes, self._hashes.restype = [number, *[ctypes.POINTER(ctypes.c_uint64)] * 2], None
         kinds: int = loaded.elmo_kinds()
