@@ -1,6 +1,7 @@
 """The kernel for `highway`: the gate of a highway in one pass over memory, by the library in C; without gradients."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,7 +9,8 @@ import torch
 from .eligibility import is_eager, needs_gradients
 from .freed_memory import keep_freed_memory
 from .native import library
-from .native_product import run_on_outputs
+from .native.calls import HighwayCall
+from .native_product import run_ranges
 from .onednn import new_rows
 
 # Numbers that are worth a second thread, and those of a batch whose memory is kept for the next one.
@@ -27,12 +29,9 @@ def highway(plain: Callable, x: torch.Tensor, transformed: torch.Tensor, carried
     if x.numel() >= LARGE_BATCH:
         keep_freed_memory()
     y = new_rows(x, rows)
-
-    def run(first: int, after: int):
-        pointers = [part[first:].data_ptr() for part in (x, transformed, carried, y)]
-        native.highway(after - first, size, *pointers)
-
-    run_on_outputs(run, rows, 1, torch.get_num_threads() if x.numel() >= LARGE else 1)
+    named = {"x": x, "transformed": transformed, "carried": carried, "y": y}
+    call = partial(HighwayCall, size=size, **{name: part.data_ptr() for name, part in named.items()})
+    run_ranges(native, call, rows, 1, torch.get_num_threads() if x.numel() >= LARGE else 1)
     return y
 
 

@@ -10,6 +10,7 @@ from .linear import PlainProduct, is_quantized
 from .loop import LayerProducts, Packed, through_time
 from .mixed_cell import plain_mixed_cell, plain_mixed_cell_backward, run_mixed_cell, run_mixed_cell_backward
 from .native import Library
+from .native.calls import HighwayCall
 from .native_features import NativeFilters, join_filters
 from .native_lstm import LayerTask, NativeCell
 from .native_product import multiply_few_rows
@@ -38,8 +39,7 @@ def difference_from_python(library: Library, kind: str) -> float:
             products = LayerProducts.of_weights(_RowByRow, exact_bias, clips)
             expected = through_time(products, Steps.of(batch_sizes), *packed)
             task = LayerTask(library, packed, weights, batch_sizes, clips)
-            task.arranged = NativeWeights.of(weights, library)
-            task.run()
+            library.run([task.call_with(NativeWeights.of(weights, library))])
         pairs = zip(task.results(), expected, strict=True)
         differences += [(actual.float() - other.float()).abs().nan_to_num(torch.inf) for actual, other in pairs]
     if kind != "float32":
@@ -123,7 +123,8 @@ def _largest_difference_of_highway(library: Library) -> float:
     """The same for the gate of highways."""
     x, transformed, carried = 2 * _numbers(3, 3, 2 * library.lanes - 1)
     y = torch.empty_like(x)
-    library.highway(*x.shape, *(part.data_ptr() for part in (x, transformed, carried, y)))
+    pointers = (part.data_ptr() for part in (x, transformed, carried, y))
+    library.run([HighwayCall(x.shape[1], 0, len(x), *pointers)])
     expected = torch.lerp(x, torch.relu(transformed), torch.sigmoid(carried))
     return float((y - expected).abs().nan_to_num(torch.inf).max())
 

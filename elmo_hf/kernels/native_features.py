@@ -1,12 +1,14 @@
 """The maxima of character filters by the library in C, for inference in float32."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch.nn import functional as F
 
 from .native import Library
-from .native_product import LARGE, in_full_panels, in_words, run_on_outputs
+from .native.calls import FeaturesCall
+from .native_product import LARGE, in_full_panels, in_words, run_ranges
 from .onednn import new_rows
 
 
@@ -46,11 +48,10 @@ class NativeFilters:
         words, length, size = characters.shape
         characters, counts = characters.contiguous(), counts.to(torch.int32)
         y = new_rows(self.bias[None], words, self.filters)
-        pointers = [part.data_ptr() for part in (counts, self.depths, self.panels, self.bias, characters, y)]
-
-        def run(first: int, after: int):
-            self.library.features(words, length, size, self.width, self.filters, first, after, *pointers)
-
+        parts = {"counts": counts, "depths": self.depths, "panels": self.panels, "bias": self.bias}
+        pointers = {name: part.data_ptr() for name, part in {**parts, "characters": characters, "y": y}.items()}
+        sizes = {"words": words, "length": length, "size": size, "width": self.width, "filters": self.filters}
+        call = partial(FeaturesCall, **sizes, **pointers)
         threads = torch.get_num_threads() if y.numel() * self.width * size >= LARGE else 1
-        run_on_outputs(run, self.filters, 4 * self.library.lanes, threads)
+        run_ranges(self.library, call, self.filters, 4 * self.library.lanes, threads)
         return y

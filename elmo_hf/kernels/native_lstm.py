@@ -1,8 +1,10 @@
 """The loop of one LSTM layer, and a step of its cell for training, by the library in C (native/)."""
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,11 +13,21 @@ from .cell import cell_, cell_backward_
 from .linear import tensors_of
 from .loop import Clips, Packed
 from .native import Library, library, supports
+from .native.calls import LayerCall
 from .native.loader import KINDS
 from .native_product import words_of
 from .native_weights import NativeWeights, kind_of
-from .prepared import cached, can_fingerprint, fingerprint, hashes_of, layout_of, store
-from .threads import run_in_parallel
+from .prepared import (
+    Fingerprint,
+    cached,
+    can_fingerprint,
+    fingerprint,
+    hashes_of,
+    layout_of,
+    store,
+    stretches_of,
+    weights_are_constant,
+)
 
 # Tokens whose input half of the gates is computed at once: as many as stay in a cache near the processor.
 TOKENS_AT_ONCE = 48
@@ -73,18 +85,34 @@ def run_layer(inputs: Sequence[Packed], weights: Sequence[Any], batch_sizes: lis
 
     Each thread first hashes its weights: where a byte has changed since they were arranged, they are arranged anew.
     """
-    native, results = library(), []
+    native = library()
     tasks = [LayerTask(native, packed, w, batch_sizes, clips) for packed, w in zip(inputs, weights, strict=True)]
-    run_in_parallel([task.run_if_unchanged for task in tasks])
+    native.run([task.call for task in tasks if task.call is not None])
     for task in tasks:
-        if not task.done:
-            task.arrange_and_run()
-        results.append(task.results())
-    return results
+        if task.call is None or not task.call.is_done:
+            native.run([task.call_arranged()])
+    return [task.results() for task in tasks]
+
+
+class Arranged(NamedTuple):
+    """Weights as they were arranged, and what tells whether their sources are the same: memory and its hashes."""
+
+    weights: NativeWeights
+    stretches: ctypes.Array
+    hashes: ctypes.Array
+
+    @classmethod
+    def of(cls, weights: NativeWeights, sources: Sequence[torch.Tensor], mark: Fingerprint) -> "Arranged":
+        """Of weights arranged from these sources, which had this fingerprint."""
+        count, stretches = len(mark.hashes), chain.from_iterable(stretches_of(sources))
+        return cls(weights, (ctypes.c_uint64 * (2 * count))(*stretches), (ctypes.c_uint64 * count)(*mark.hashes))
 
 
 class LayerTask:
-    """One direction of a layer: its inputs, its outputs, and its weights as they were arranged before."""
+    """One direction of a layer: its inputs, its outputs, and its weights as they were arranged before.
+
+    `call` is None if they have not been arranged, or are known to have changed.
+    """
 
     def __init__(self, native: Library, packed: Packed, weights: Any, batch_sizes: list[int], clips: Clips):
         x, h, c = (part.detach() for part in packed)
@@ -101,41 +129,43 @@ class LayerTask:
             inputs = max(TOKENS_AT_ONCE, texts) * words_of(self.kind, size)
             self.room = torch.empty(inputs + 2 * texts * words_of(self.kind, max(size, cell)), dtype=torch.int32)
         self.sizes = torch.tensor(batch_sizes, dtype=torch.int32)
-        self.done = False
         self.cache_key = f"native {self.kind} {native.lanes}"
+        self.call: LayerCall | None = None
         entry = cached(self.cache_key, self.sources)
-        self.mark, self.arranged = entry or (None, None)
-        if entry is not None and self.mark.layout != layout_of(self.sources):
-            self.arranged = None
+        if entry is not None and entry[0].layout == layout_of(self.sources):
+            if not weights_are_constant():
+                self.call = self.call_with(entry[1])
+            elif hashes_of(self.sources) == entry[0].hashes:
+                self.call = self.call_with(entry[1].weights)
 
-    def run_if_unchanged(self):
-        """Runs with the weights that were arranged before, if no byte of their sources has changed."""
-        if self.arranged is not None and hashes_of(self.sources) == self.mark.hashes:
-            self.run()
-
-    def arrange_and_run(self):
-        """Arranges the weights and runs."""
+    def call_arranged(self) -> LayerCall:
+        """The call, with weights that are arranged now."""
         mark = fingerprint(self.sources)
-        self.arranged = NativeWeights.of(self.weights, self.native)
-        store(self.cache_key, self.sources, mark, self.arranged)
-        self.run()
+        arranged = Arranged.of(NativeWeights.of(self.weights, self.native), self.sources, mark)
+        store(self.cache_key, self.sources, mark, arranged)
+        return self.call_with(arranged.weights)
 
-    def run(self):
-        """Runs the layer with the weights as they are arranged."""
-        assert self.arranged is not None
-        self.native.layer(
-            KINDS.index(self.kind),
-            self.x.shape[1],
-            self.c.shape[1],
-            *self.arranged.pointers(),
-            *map(clip_number, self.clips),
-            len(self.sizes),
-            self.sizes.data_ptr(),
-            TOKENS_AT_ONCE,
-            *(tensor.data_ptr() for tensor in (self.x, self.h, self.c, self.y, self.gates, self.m)),
-            0 if self.room is None else self.room.data_ptr(),
+    def call_with(self, arranged: Arranged | NativeWeights) -> LayerCall:
+        """The call with weights whose sources have to be the same, or with weights that need no check."""
+        verified = arranged if isinstance(arranged, Arranged) else None
+        self.arranged = arranged  # holds the memory of the call
+        weights = arranged if verified is None else verified.weights
+        parts = ((name, getattr(self, name)) for name in ("sizes", "x", "h", "c", "y", "gates", "m", "room"))
+        call = LayerCall(
+            kind=KINDS.index(self.kind),
+            projection=self.x.shape[1],
+            cell=self.c.shape[1],
+            steps=len(self.sizes),
+            block=TOKENS_AT_ONCE,
+            cell_clip=clip_number(self.clips[0]),
+            projection_clip=clip_number(self.clips[1]),
+            **weights.pointers(),
+            **{name: None if part is None else part.data_ptr() for name, part in parts},
         )
-        self.done = True
+        if verified is not None:
+            call.hash_count = len(verified.hashes)
+            call.stretches, call.hashes = map(ctypes.addressof, (verified.stretches, verified.hashes))
+        return call
 
     def results(self) -> Packed:
         """The outputs and the last states, in the type of the inputs."""

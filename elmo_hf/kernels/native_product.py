@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from .native import Library
+from .native.calls import Call, FloatLinearCall, Int8LinearCall
 from .onednn import new_rows
-from .threads import run_in_parallel
 
 PER_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
 # Products of this many numbers are worth a second thread, and up to so many threads are.
@@ -32,11 +32,18 @@ def in_full_panels(weight: torch.Tensor, lanes: int) -> torch.Tensor:
     return F.pad(weight, (0, 0, 0, -len(weight) % (4 * lanes)))
 
 
-def run_on_outputs(run: Callable[[int, int], None], outputs: int, step: int, threads: int):
-    """Runs `run(first, after)` on as many ranges of the outputs as there are threads; each begins at a whole step."""
-    share = -(-outputs // (threads * step)) * step
-    starts = range(0, outputs, share)
-    run_in_parallel([partial(run, start, min(start + share, outputs)) for start in starts])
+def run_ranges(library: Library, call: Callable[..., Call], count: int, step: int, threads: int):
+    """Runs calls for as many ranges of outputs or rows as there are threads; each begins at a whole step.
+
+    Args:
+        library: the library.
+        call: makes a call of `first` and `after`.
+        count: all outputs or rows.
+        step: of the beginnings.
+        threads: how many there may be.
+    """
+    share = -(-count // (threads * step)) * step
+    library.run([call(first=start, after=min(start + share, count)) for start in range(0, count, share)])
 
 
 # Rows for which a float32 product by a weight as it is takes less time than oneDNN's, which copies the weight: with
@@ -60,10 +67,10 @@ def multiply_few_rows(
     (outputs, columns), rows = weight.shape, len(x)
     start = torch.zeros(outputs) if bias is None else bias.contiguous()
     y = new_rows(x, rows, outputs)
-    pointers = [part.data_ptr() for part in (weight, start, x, y)]
+    pointers = {"weight": weight.data_ptr(), "bias": start.data_ptr(), "x": x.data_ptr(), "y": y.data_ptr()}
+    call = partial(FloatLinearCall, rows=rows, columns=columns, outputs=outputs, **pointers)
     threads = torch.get_num_threads() if y.numel() * columns >= LARGE else 1
-    run = partial(library.float_linear, rows, columns, outputs)
-    run_on_outputs(lambda first, after: run(first, after, *pointers), outputs, 4 * library.lanes, threads)
+    run_ranges(library, call, outputs, 4 * library.lanes, threads)
     return y
 
 
@@ -85,14 +92,11 @@ class NativeInt8Product:
         if bias is not None:
             biases[:outputs] = bias
         self.library.to_words(len(x), columns, rows.data_ptr(), words.data_ptr())
-        parts = self.panels, biases, self.scales, self.offsets, words, y
-        pointers = [part.data_ptr() for part in parts]
-
-        def run(first: int, after: int):
-            self.library.linear(len(x), columns, outputs, first, after, *pointers)
-
+        parts = {"panels": self.panels, "bias": biases, "scales": self.scales, "offsets": self.offsets}
+        pointers = {name: part.data_ptr() for name, part in {**parts, "words": words, "y": y}.items()}
+        call = partial(Int8LinearCall, rows=len(x), columns=columns, outputs=outputs, **pointers)
         threads = min(MOST_THREADS, torch.get_num_threads()) if y.numel() * columns >= LARGE else 1
-        run_on_outputs(run, outputs, 4 * self.library.lanes, threads)
+        run_ranges(self.library, call, outputs, 4 * self.library.lanes, threads)
         return y.to(x.dtype)
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

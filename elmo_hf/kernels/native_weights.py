@@ -61,10 +61,11 @@ class NativeWeights:
             )
         return result
 
-    def pointers(self) -> list[int]:
-        """Where the parts lie, in the order in which the library takes them."""
-        parts = self.of_input, self.bias, self.of_state, self.of_cell, self.scales, self.offsets
-        return [0 if part is None else part.data_ptr() for part in parts]
+    def pointers(self) -> dict[str, int | None]:
+        """Where the parts lie."""
+        names = ("of_input", "bias", "of_state", "of_cell", "scales", "offsets")
+        parts = ((name, getattr(self, name)) for name in names)
+        return {name: None if part is None else part.data_ptr() for name, part in parts}
 
 
 def _values(weight: Any) -> torch.Tensor:

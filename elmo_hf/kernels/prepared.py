@@ -94,7 +94,7 @@ def hashes_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     """The hashes of the bytes of tensors, two for each: of its first and of its second half."""
     known = _known_hashes.get()
     if known is None:
-        return library().hashes([half for tensor in tensors for half in _halves(tensor)])
+        return library().hashes(stretches_of(tensors))
     hashes: list[int] = []
     for tensor in tensors:
         # Tensors made in inference mode have no version counter.
@@ -106,6 +106,11 @@ def hashes_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
                 known[key] = pair
         hashes += pair
     return tuple(hashes)
+
+
+def stretches_of(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Address and length of each stretch of memory that is hashed: two for each tensor."""
+    return [half for tensor in tensors for half in _halves(tensor)]
 
 
 def identity_of(tensors: Sequence[torch.Tensor]) -> tuple | None:

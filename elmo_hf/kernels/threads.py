@@ -85,6 +85,12 @@ def run_torch_in_parallel(calls: Sequence[Callable[[], None]], gradients: bool =
         torch.set_num_threads(threads)
 
 
+def openmp_entry() -> int | None:
+    """The address of GOMP_parallel, which runs a function in torch's OpenMP threads; None where there is none."""
+    openmp = _openmp()
+    return None if openmp is None else ctypes.cast(openmp.GOMP_parallel, ctypes.c_void_p).value
+
+
 def _openmp() -> ctypes.CDLL | None:
     # The threads do not exist in a forked process, where the library would wait for them without end.
     return _load_openmp() if os.getpid() == _process else None

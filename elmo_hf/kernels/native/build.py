@@ -16,9 +16,10 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-NAMES = "elmo_lstm linear float_linear features highway training_cell mixed_cell strongest hash units".split()
-SOURCES = [HERE / f"{name}.c" for name in NAMES]
-HEADERS = [HERE / f"{name}.h" for name in ("vectors", "products")]
+PRODUCTS = ("elmo_lstm", "float_linear", "int8_linear", "features", "highway")
+TRAINING = ("training_cell", "mixed_cell", "strongest")
+SOURCES = [HERE / f"{name}.c" for name in (*PRODUCTS, *TRAINING, "hash", "parallel", "units")]
+HEADERS = [HERE / f"{name}.h" for name in ("vectors", "products", "hash")]
 FLAGS = ["-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-w"]
 # Options of gcc and clang for the same processors, in words that old versions of both know.
 AVX2 = ["-mavx2", "-mfma", "-mbmi", "-mbmi2"]

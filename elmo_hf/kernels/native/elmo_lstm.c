@@ -9,6 +9,7 @@
      gates  (H / LANES, words of P, 4, LANES): for LANES units of the cell, all four gates of each
      cell   (P / (4 LANES) rounded up, words of H, 4, LANES): for 4 LANES outputs; zeros beyond P */
 
+#include "hash.h"
 #include "products.h"
 
 typedef struct {
@@ -175,30 +176,48 @@ INLINE void through_time(const int kind, const Layer *layer, int steps, const in
    scales and offsets: of the 4H gates' input half, of its other half, and of the projection, rounded up to 4 LANES; for
    int8 only. gates: room for (block, 4H); a step of more rows than a block needs none. m: room for
    (2, sizes[0], H + LANES). room, but for float32: for max(block, sizes[0]) rows of P numbers in words, and for
-   2 sizes[0] rows of the larger of P and H, each with one word more. */
-EXPORT void elmo_layer(int kind, int projection, int cell, const uint32_t *of_input, const float *bias,
-                       const uint32_t *of_state, const uint32_t *of_cell, const float *scales, const int32_t *offsets,
-                       float cell_clip, float projection_clip, int steps, const int32_t *sizes, int block,
-                       const float *x, float *h, float *c, float *y, float *gates, float *m, uint32_t *room) {
-    const size_t of_gates = kind == INT8 ? 4 * (size_t)cell : 0;
-    const Layer layer = {projection,
+   2 sizes[0] rows of the larger of P and H, each with one word more.
+   hash_count: stretches of memory, those of the weights from which the layer's were arranged, whose hashes must be
+   these: is_done says whether they were, and otherwise nothing is computed. */
+typedef struct {
+    int kind, projection, cell, steps, block, hash_count, is_done;
+    float cell_clip, projection_clip;
+    const uint32_t *of_input;
+    const float *bias;
+    const uint32_t *of_state, *of_cell;
+    const float *scales;
+    const int32_t *offsets, *sizes;
+    const float *x;
+    float *h, *c, *y, *gates, *m;
+    uint32_t *room;
+    const uint64_t *stretches, *hashes;
+} LayerCall;
+
+EXPORT void elmo_layer(LayerCall *call) {
+    call->is_done = have_hashes(call->hash_count, call->stretches, call->hashes);
+    if (!call->is_done) return;
+    const int cell = call->cell, rows = call->sizes[0];
+    const size_t of_gates = call->kind == INT8 ? 4 * (size_t)cell : 0;
+    const Layer layer = {call->projection,
                          cell,
-                         bias,
-                         {of_input, scales, offsets},
-                         {of_state, scales + of_gates, offsets + of_gates},
-                         {of_cell, scales + 2 * of_gates, offsets + 2 * of_gates},
-                         cell_clip,
-                         projection_clip};
+                         call->bias,
+                         {call->of_input, call->scales, call->offsets},
+                         {call->of_state, call->scales + of_gates, call->offsets + of_gates},
+                         {call->of_cell, call->scales + 2 * of_gates, call->offsets + 2 * of_gates},
+                         call->cell_clip,
+                         call->projection_clip};
     const size_t width = spread(&layer);
-    float *states = m + sizes[0] * width; /* c with room between its rows */
-    for (int row = 0; row < sizes[0]; row++)
-        memcpy(states + row * width, c + (size_t)row * cell, cell * sizeof(float));
-#define THROUGH_TIME(kind) through_time(kind, &layer, steps, sizes, block, x, h, states, y, gates, m, room)
-    switch (kind) {
+    float *states = call->m + rows * width; /* c with room between its rows */
+    for (int row = 0; row < rows; row++)
+        memcpy(states + row * width, call->c + (size_t)row * cell, cell * sizeof(float));
+#define THROUGH_TIME(kind)                                                                                          \
+    through_time(kind, &layer, call->steps, call->sizes, call->block, call->x, call->h, states, call->y, call->gates, \
+                 call->m, call->room)
+    switch (call->kind) {
         case FLOAT32: THROUGH_TIME(FLOAT32); break;
         case BFLOAT16: THROUGH_TIME(BFLOAT16); break;
         case INT8: THROUGH_TIME(INT8); break;
     }
-    for (int row = 0; row < sizes[0]; row++)
-        memcpy(c + (size_t)row * cell, states + row * width, cell * sizeof(float));
+    for (int row = 0; row < rows; row++)
+        memcpy(call->c + (size_t)row * cell, states + row * width, cell * sizeof(float));
 }

@@ -20,20 +20,27 @@ INLINE void add_windows(const int rows, const float *characters, size_t size, co
 /* The filters from `first` to before `after`, which is a multiple of 4 LANES or their number; y (words, filters).
    characters (words, length, size); counts: windows of each word. Panels (filters / (4 LANES) rounded up,
    width * size, 4, LANES), of which the first depths[panel] words are not zero; bias, with zeros behind the last filter. */
-EXPORT void elmo_features(int words, int length, int size, int width, int filters, int first, int after,
-                          const int32_t *counts, const int32_t *depths, const uint32_t *panels, const float *bias,
-                          const float *characters, float *y) {
-    for (int filter = first; filter < after; filter += 4 * LANES) {
+typedef struct {
+    int words, length, size, width, filters, first, after;
+    const int32_t *counts, *depths;
+    const uint32_t *panels;
+    const float *bias, *characters;
+    float *y;
+} FeaturesCall;
+
+EXPORT void elmo_features(const FeaturesCall *call) {
+    const int size = call->size, after = call->after;
+    for (int filter = call->first; filter < after; filter += 4 * LANES) {
         const int number = filter / (4 * LANES), count = after - filter < 4 * LANES ? after - filter : 4 * LANES;
-        const uint32_t *panel = panels + (size_t)number * width * size * 4 * LANES;
-        for (int word = 0; word < words; word++) {
-            const float *of_word = characters + (size_t)word * length * size;
+        const uint32_t *panel = call->panels + (size_t)number * call->width * size * 4 * LANES;
+        for (int word = 0; word < call->words; word++) {
+            const float *of_word = call->characters + (size_t)word * call->length * size;
             vec largest[4];
             for (int g = 0; g < 4; g++) largest[g] = all(-1.0f / 0.0f);
-#define WINDOWS(n) add_windows(n, of_word + row * size, size, panel, depths[number], largest)
-            IN_ROWS(counts[word], WINDOWS)
-            for (int g = 0; g < 4; g++) largest[g] += load(bias + filter + g * LANES);
-            memcpy(y + (size_t)word * filters + filter, largest, count * sizeof(float));
+#define WINDOWS(n) add_windows(n, of_word + row * size, size, panel, call->depths[number], largest)
+            IN_ROWS(call->counts[word], WINDOWS)
+            for (int g = 0; g < 4; g++) largest[g] += load(call->bias + filter + g * LANES);
+            memcpy(call->y + (size_t)word * call->filters + filter, largest, count * sizeof(float));
         }
     }
 }

@@ -44,10 +44,18 @@ INLINE void add_block(const int rows, const float *x, size_t columns, const floa
 
 /* The outputs from `first` to before `after`; y (rows, outputs). Columns are a multiple of LANES, first and after of
    4 LANES. */
-EXPORT void elmo_float_linear(int rows, int columns, int outputs, int first, int after, const float *weight,
-                              const float *bias, const float *x, float *y) {
+typedef struct {
+    int rows, columns, outputs, first, after;
+    const float *weight, *bias, *x;
+    float *y;
+} FloatLinearCall;
+
+EXPORT void elmo_float_linear(const FloatLinearCall *call) {
+    const int rows = call->rows, columns = call->columns, outputs = call->outputs, after = call->after;
+    const float *weight = call->weight, *bias = call->bias, *x = call->x;
+    float *y = call->y;
     float panel[COLUMNS * OUTPUTS];
-    for (int output = first; output < after; output += OUTPUTS) {
+    for (int output = call->first; output < after; output += OUTPUTS) {
         for (int column = 0, depth; column < columns; column += depth) {
             const float *block = weight + (size_t)output * columns + column, *next = block;
             depth = columns - column < COLUMNS ? columns - column : COLUMNS;

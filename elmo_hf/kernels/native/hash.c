@@ -1,5 +1,7 @@
 /* The hash by which weights are compared. */
 
+#include "hash.h"
+
 #include "vectors.h"
 
 /* A hash of bytes that depends on the place of each: weights that were prepared for this file are used only as long as
@@ -31,8 +33,14 @@ static uint64_t hash(const void *data, uint64_t bytes) {
     return hash;
 }
 
-/* The hashes of stretches of memory: address and length of each. */
-EXPORT void elmo_hashes(int count, const uint64_t *stretches, uint64_t *hashes) {
+static uint64_t hash_of(const uint64_t stretch[2]) { return hash((const void *)(uintptr_t)stretch[0], stretch[1]); }
+
+int have_hashes(int count, const uint64_t *stretches, const uint64_t *hashes) {
     for (int k = 0; k < count; k++)
-        hashes[k] = hash((const void *)(uintptr_t)stretches[2 * k], stretches[2 * k + 1]);
+        if (hash_of(stretches + 2 * k) != hashes[k]) return 0;
+    return 1;
+}
+
+EXPORT void elmo_hashes(int count, const uint64_t *stretches, uint64_t *hashes) {
+    for (int k = 0; k < count; k++) hashes[k] = hash_of(stretches + 2 * k);
 }

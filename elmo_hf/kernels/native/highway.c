@@ -9,8 +9,16 @@ INLINE vec gated(vec x, vec transformed, vec carried) {
     return x + sigmoid(carried) * (changed - x);
 }
 
-EXPORT void elmo_highway(int rows, int size, const float *x, const float *transformed, const float *carried, float *y) {
-    const size_t count = (size_t)rows * size;
+typedef struct {
+    int size, first, after; /* rows from `first` to before `after` */
+    const float *x, *transformed, *carried;
+    float *y;
+} HighwayCall;
+
+EXPORT void elmo_highway(const HighwayCall *call) {
+    const size_t start = (size_t)call->first * call->size, count = (size_t)(call->after - call->first) * call->size;
+    const float *x = call->x + start, *transformed = call->transformed + start, *carried = call->carried + start;
+    float *y = call->y + start;
     size_t k = 0;
     for (; k + LANES <= count; k += LANES) store(y + k, gated(load(x + k), load(transformed + k), load(carried + k)));
     if (k < count) {

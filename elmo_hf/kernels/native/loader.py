@@ -8,17 +8,24 @@ import platform
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import torch
 
+from ..threads import openmp_entry, run_in_parallel
 from . import build
+from .calls import CALLS, Call
 
 HERE = Path(__file__).resolve().parent
 MANIFEST = HERE / "libraries.json"  # sha256 of each library of a wheel, by its name
 VARIABLE = "ELMO_HF_NATIVE"
 KINDS = ("float32", "bfloat16", "int8")  # of products, by their numbers in C
+
+
+class _QueuedCall(ctypes.Structure):
+    _fields_ = [("function", ctypes.c_void_p), ("arguments", ctypes.c_void_p)]
 
 
 class Library:
@@ -28,9 +35,6 @@ class Library:
         self.name = name
         loaded = ctypes.CDLL(str(path))
         number, pointer, real = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
-        self.layer = loaded.elmo_layer
-        sizes, weights, tensors = [number] * 3, [pointer] * 6, [pointer] * 7
-        self.layer.argtypes = [*sizes, *weights, *[real] * 2, number, pointer, number, *tensors]
         self.cell, self.cell_backward = loaded.elmo_cell, loaded.elmo_cell_backward
         self.cell.argtypes = [*[number] * 2, real, *[pointer] * 3]
         self.cell_backward.argtypes = [*[number] * 2, real, *[pointer] * 7]
@@ -41,16 +45,12 @@ class Library:
         self.strongest.argtypes = [*[number] * 3, ctypes.c_int64, *[pointer] * 3]
         self.strongest.restype = None
         self.mixed_cell.restype = self.mixed_cell_backward.restype = None
-        self.layer.restype = self.cell.restype = self.cell_backward.restype = None
-        self.to_words, self.linear = loaded.elmo_to_words, loaded.elmo_linear
-        self.to_words.argtypes, self.linear.argtypes = [*[number] * 2, *[pointer] * 2], [*[number] * 5, *[pointer] * 6]
-        self.to_words.restype = self.linear.restype = None
-        self.float_linear = loaded.elmo_float_linear
-        self.float_linear.argtypes, self.float_linear.restype = [*[number] * 5, *[pointer] * 4], None
-        self.features = loaded.elmo_features
-        self.features.argtypes, self.features.restype = [*[number] * 7, *[pointer] * 6], None
-        self.highway = loaded.elmo_highway
-        self.highway.argtypes, self.highway.restype = [*[number] * 2, *[pointer] * 4], None
+        self.cell.restype = self.cell_backward.restype = None
+        self.to_words = loaded.elmo_to_words
+        self.to_words.argtypes, self.to_words.restype = [*[number] * 2, *[pointer] * 2], None
+        self._addresses = {call: ctypes.cast(getattr(loaded, call.function), pointer).value for call in CALLS}
+        self._run = loaded.elmo_run
+        self._run.argtypes, self._run.restype = [number, ctypes.POINTER(_QueuedCall), number, pointer], None
         self._hashes = loaded.elmo_hashes
         self._hashes.argtypes, self._hashes.restype = [number, *[ctypes.POINTER(ctypes.c_uint64)] * 2], None
         kinds: int = loaded.elmo_kinds()
@@ -58,6 +58,19 @@ class Library:
         self.zero_point: int = loaded.elmo_zero_point()
         # What the processor has units for; a kind that gives other results than Python is removed when it is checked.
         self.kinds = {kind for number, kind in enumerate(KINDS) if kinds >> number & 1}
+
+    def run(self, calls: Sequence[Call]):
+        """Runs calls side by side where there may be several threads: in torch's OpenMP threads, or in new ones."""
+        threads = min(len(calls), torch.get_num_threads())
+        openmp = openmp_entry() if threads > 1 else None
+        if threads > 1 and openmp is None:
+            run_in_parallel([partial(self._run, 1, self._queue([call]), 1, None) for call in calls])
+        else:
+            self._run(len(calls), self._queue(calls), threads, openmp)
+
+    def _queue(self, calls: Sequence[Call]) -> ctypes.Array:
+        queued = (_QueuedCall(self._addresses[type(call)], ctypes.addressof(call)) for call in calls)
+        return (_QueuedCall * len(calls))(*queued)
 
     def hashes(self, stretches: Sequence[tuple[int, int]]) -> tuple[int, ...]:
         """Of stretches of memory, by address and length.

@@ -22,19 +22,28 @@ INLINE void linear_rows(const int rows, const Weight *weight, const float *bias,
 /* The outputs from `first` to before `after`, which is a multiple of 4 LANES or their number; y (rows, outputs). The
    weight (outputs / (4 LANES) rounded up, words of a row, 4, LANES), bias, scales and offsets have zeros behind the last
    output. */
-EXPORT void elmo_linear(int rows, int columns, int outputs, int first, int after, const uint32_t *panels,
-                        const float *bias, const float *scales, const int32_t *offsets, const uint32_t *words,
-                        float *y) {
-    const Weight weight = {panels, scales, offsets};
-    const int depth = words_of(INT8, columns);
+typedef struct {
+    int rows, columns, outputs, first, after;
+    const uint32_t *panels;
+    const float *bias, *scales;
+    const int32_t *offsets;
+    const uint32_t *words;
+    float *y;
+} Int8LinearCall;
+
+EXPORT void elmo_int8_linear(const Int8LinearCall *call) {
+    const int rows = call->rows, outputs = call->outputs, after = call->after;
+    const Weight weight = {call->panels, call->scales, call->offsets};
+    const int depth = words_of(INT8, call->columns);
     for (int start = 0; start < rows; start += ROWS_AT_ONCE) {
         const int some = rows - start < ROWS_AT_ONCE ? rows - start : ROWS_AT_ONCE;
-        const Activations x = {words + 1 + (size_t)start * (depth + 1), depth + 1};
-        float *of_rows = y + (size_t)start * outputs;
-        for (int output = first; output < after; output += 4 * LANES) {
+        const Activations x = {call->words + 1 + (size_t)start * (depth + 1), depth + 1};
+        float *of_rows = call->y + (size_t)start * outputs;
+        for (int output = call->first; output < after; output += 4 * LANES) {
             const int count = after - output < 4 * LANES ? after - output : 4 * LANES;
-#define LINEAR(n) \
-    linear_rows(n, &weight, bias, output, count, depth, from_row(x, row), of_rows + (size_t)row * outputs, outputs)
+#define LINEAR(n)                                                                                                     \
+    linear_rows(n, &weight, call->bias, output, count, depth, from_row(x, row), of_rows + (size_t)row * outputs, \
+                outputs)
             IN_ROWS(some, LINEAR)
         }
     }
