@@ -112,8 +112,8 @@ def _largest_difference_of_filters(library: Library) -> float:
 
 
 def _largest_difference_of_few_rows(library: Library) -> float:
-    """The same for products of a few rows, with a block of fewer columns at the end."""
-    x, weight = _numbers(7, 128 + 3 * library.lanes), _numbers(12 * library.lanes, 128 + 3 * library.lanes) / 16
+    """The same for products of a few rows."""
+    x, weight = _numbers(7, 9 * library.lanes), _numbers(20, 9 * library.lanes) / 16
     bias = _numbers(len(weight))
     difference = multiply_few_rows(library, x, weight, bias) - _RowByRow(weight)(x, bias)
     return float(difference.abs().nan_to_num(torch.inf).max())

@@ -47,8 +47,9 @@ def run_ranges(library: Library, call: Callable[..., Call], count: int, step: in
 
 
 # Rows for which a float32 product by a weight as it is takes less time than oneDNN's, which copies the weight: with
-# AVX-512 75% of it for 5 and 20 rows, 90% for 64, with AVX2 80% and 90%. For one row oneDNN has a way of its own.
-FEW_ROWS = range(2, 97)
+# AVX-512 70% of it for 2 rows, 90% for 20, and as much for 96. In a model also 128 rows pay, because oneDNN compiles a
+# program for each number of rows. For one row it has a way of its own.
+FEW_ROWS = range(2, 129)
 
 
 def multiplies_few_rows(library: Library | None, x: torch.Tensor, weight: torch.Tensor) -> bool:
@@ -57,7 +58,7 @@ def multiplies_few_rows(library: Library | None, x: torch.Tensor, weight: torch.
         return False
     if not (x.dtype == weight.dtype == torch.float32 and x.is_contiguous() and weight.is_contiguous()):
         return False
-    return weight.shape[0] % (4 * library.lanes) == 0 and weight.shape[1] % library.lanes == 0
+    return weight.shape[0] % 4 == 0 and weight.shape[1] % library.lanes == 0
 
 
 def multiply_few_rows(
@@ -70,7 +71,7 @@ def multiply_few_rows(
     pointers = {"weight": weight.data_ptr(), "bias": start.data_ptr(), "x": x.data_ptr(), "y": y.data_ptr()}
     call = partial(FloatLinearCall, rows=rows, columns=columns, outputs=outputs, **pointers)
     threads = torch.get_num_threads() if y.numel() * columns >= LARGE else 1
-    run_ranges(library, call, outputs, 4 * library.lanes, threads)
+    run_ranges(library, call, outputs, 4, threads)
     return y
 
 

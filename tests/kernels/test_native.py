@@ -144,17 +144,17 @@ def test_maxima_of_character_filters(tmp_path, activation, threads, monkeypatch)
 @pytest.mark.parametrize("flags", [["-march=native"], *OTHER_WIDTHS])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_products_of_few_rows(tmp_path, flags, threads, monkeypatch):
-    """All numbers of rows, blocks of fewer columns, weights at any address, and what is no number."""
+    """All numbers of rows, outputs that threads cannot share evenly, weights at any address, and what is no number."""
     compiled_library = loader.Library(built(tmp_path, *flags), "test")
     use_library(lambda: compiled_library)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(native_product, "LARGE", 0)
     torch.manual_seed(0)
-    for columns, outputs in ((16, 64), (128, 64), (144, 320), (1040, 192)):
+    for columns, outputs in ((16, 4), (128, 64), (144, 324), (1040, 188)):
         numbers = torch.randn(1 + outputs * columns)
         for weight in (numbers[1:].view(outputs, columns), numbers[:-1].view(outputs, columns)):
             bias = torch.randn(outputs)
-            for rows in (*range(2, 14), 31, 96):
+            for rows in (*range(2, 14), 31, 128):
                 x = torch.randn(rows, columns)
                 x[1, 3] = torch.nan
                 assert native_product.multiplies_few_rows(compiled_library, x, weight) == (compiled_library.lanes > 4)
@@ -174,7 +174,7 @@ def test_products_of_other_shapes_are_left_to_torch(tmp_path):
     x, weight = torch.randn(5, 256), torch.randn(128, 256)
     serves = functools.partial(native_product.multiplies_few_rows, compiled_library)
     assert serves(x, weight)
-    assert not serves(x[:1], weight) and not serves(torch.randn(97, 256), weight)
+    assert not serves(x[:1], weight) and not serves(torch.randn(129, 256), weight)
     assert not serves(x, weight[:-1]) and not serves(x[:, :-1].contiguous(), weight[:, :-1].contiguous())
     assert not serves(x.double(), weight.double()) and not serves(x.bfloat16(), weight)
     assert not serves(x, torch.randn(256, 128).t()) and not serves(torch.randn(256, 5).t(), weight)

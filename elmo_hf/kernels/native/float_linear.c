@@ -1,49 +1,58 @@
 /* x @ weight.T + bias in float32 for a few rows of x, by a weight as PyTorch has it: (outputs, columns).
 
-   A block of the weight at a time is transposed into a buffer in the nearest cache and used for all rows, while the
-   memory of the next block is already requested. Other libraries copy the whole weight first. */
+   A sum is a dot product along the columns, LANES of them at a time, so that nothing is transposed: the weight is read
+   once and in its own order. Other libraries copy it into another order first. */
 
 #include "products.h"
 
-#define OUTPUTS (4 * LANES) /* of a block */
-#define COLUMNS 128
+#define OUTPUTS 4 /* rows of the weight at a time, which stay in a near cache for all rows of x */
 
-/* Like the halves of a pack of cards: the numbers of vectors 0 and LANES / 2 in turn, then those of the next two. */
-INLINE void shuffle(const vec from[LANES], vec to[LANES]) {
-    for (int n = 0; n < LANES / 2; n++) {
-        to[2 * n] = first_in_turn(from[n], from[n + LANES / 2]);
-        to[2 * n + 1] = last_in_turn(from[n], from[n + LANES / 2]);
+/* y[OUTPUTS] = bias + the sums of LANES partial sums. */
+INLINE void add_up(const vec partial[OUTPUTS], const float *bias, float *y) {
+    const vec even = first_in_turn(partial[0], partial[2]) + last_in_turn(partial[0], partial[2]);
+    const vec odd = first_in_turn(partial[1], partial[3]) + last_in_turn(partial[1], partial[3]);
+    const vec sums = first_in_turn(even, odd) + last_in_turn(even, odd); /* of outputs 0, 1, 2, 3, 0, 1 ... */
+    for (int g = 0; g < OUTPUTS; g++) {
+        float sum = bias[g];
+        for (int n = g; n < LANES; n += OUTPUTS) sum += sums[n];
+        y[g] = sum;
     }
 }
 
-/* LANES outputs and columns of a block -> the panel, where the outputs of a column lie side by side: the vectors are
-   shuffled log2(LANES) times. */
-INLINE void transpose(const float *weight, const float *next, size_t columns, float *panel) {
-    vec x[LANES], y[LANES];
-    for (int n = 0; n < LANES; n++) {
-        x[n] = load(weight + n * columns);
-        __builtin_prefetch(next + n * columns);
+/* OUTPUTS outputs of some rows of x. A function of its own for each number of rows, which reads each vector once:
+   otherwise compilers run out of registers, or read a vector anew for each of its products. */
+#define DOT(rows)                                                                                                     \
+    static __attribute__((noinline)) void dot_##rows(const float *x, const float *weight, int columns,                \
+                                                     const float *bias, float *y, size_t outputs) {                   \
+        vec sums[rows][OUTPUTS] = {0};                                                                                \
+        for (int k = 0; k < columns; k += LANES) {                                                                    \
+            vec of_row[rows];                                                                                         \
+            for (int r = 0; r < rows; r++) {                                                                          \
+                of_row[r] = load(x + (size_t)r * columns + k);                                                        \
+                IN_REGISTER(of_row[r]);                                                                               \
+            }                                                                                                         \
+            for (int g = 0; g < OUTPUTS; g++) {                                                                       \
+                vec of_output = load(weight + (size_t)g * columns + k);                                               \
+                IN_REGISTER(of_output);                                                                               \
+                for (int r = 0; r < rows; r++) sums[r][g] += of_row[r] * of_output;                                   \
+            }                                                                                                         \
+        }                                                                                                             \
+        for (int r = 0; r < rows; r++) add_up(sums[r], bias, y + r * outputs);                                        \
     }
-    shuffle(x, y);
-    shuffle(y, x);
-    if (LANES > 4) shuffle(x, y);
-    if (LANES > 8) shuffle(y, x);
-    for (int n = 0; n < LANES; n++) store(panel + n * OUTPUTS, LANES == 8 ? y[n] : x[n]);
-}
+#define DOT_CASE(rows) case rows: dot_##rows(x, weight, columns, bias, y, call->outputs); break;
+DOT(1)
+DOT(2)
+DOT(3)
+#if ROWS > 3
+DOT(4)
+DOT(5)
+DOT(6)
+#define DOT_CASES DOT_CASE(1) DOT_CASE(2) DOT_CASE(3) DOT_CASE(4) DOT_CASE(5) DOT_CASE(6)
+#else
+#define DOT_CASES DOT_CASE(1) DOT_CASE(2) DOT_CASE(3)
+#endif
 
-/* y = start + x times the panel, where start is the bias or y. */
-INLINE void add_block(const int rows, const float *x, size_t columns, const float *panel, int depth, const float *start,
-                      size_t distance, float *y, size_t outputs) {
-    vec sums[ROWS][4];
-    for (int r = 0; r < rows; r++)
-        for (int g = 0; g < 4; g++) sums[r][g] = load(start + r * distance + g * LANES);
-    multiply_float32(rows, sums, (const uint32_t *)x, columns, (const uint32_t *)panel, depth);
-    for (int r = 0; r < rows; r++)
-        for (int g = 0; g < 4; g++) store(y + r * outputs + g * LANES, sums[r][g]);
-}
-
-/* The outputs from `first` to before `after`; y (rows, outputs). Columns are a multiple of LANES, first and after of
-   4 LANES. */
+/* The outputs from `first` to before `after`; y (rows, outputs). Columns are a multiple of LANES, first and after of 4. */
 typedef struct {
     int rows, columns, outputs, first, after;
     const float *weight, *bias, *x;
@@ -51,28 +60,15 @@ typedef struct {
 } FloatLinearCall;
 
 EXPORT void elmo_float_linear(const FloatLinearCall *call) {
-    const int rows = call->rows, columns = call->columns, outputs = call->outputs, after = call->after;
-    const float *weight = call->weight, *bias = call->bias, *x = call->x;
-    float *y = call->y;
-    float panel[COLUMNS * OUTPUTS];
-    for (int output = call->first; output < after; output += OUTPUTS) {
-        for (int column = 0, depth; column < columns; column += depth) {
-            const float *block = weight + (size_t)output * columns + column, *next = block;
-            depth = columns - column < COLUMNS ? columns - column : COLUMNS;
-            if (column + 2 * COLUMNS <= columns)
-                next = block + COLUMNS;
-            else if (output + OUTPUTS < after)
-                next = block - column + (size_t)OUTPUTS * columns;
-            for (int n = 0; n < OUTPUTS; n += LANES)
-                for (int k = 0; k < depth; k += LANES) {
-                    const size_t at = (size_t)n * columns + k;
-                    transpose(block + at, next + at, columns, panel + k * OUTPUTS + n);
-                }
-#define BLOCK(n)                                                                                                     \
-    add_block(n, x + (size_t)row * columns + column, columns, panel, depth,                                          \
-              column ? y + (size_t)row * outputs + output : bias + output, column ? outputs : 0,                     \
-              y + (size_t)row * outputs + output, outputs)
-            IN_ROWS(rows, BLOCK)
+    const int rows = call->rows, columns = call->columns;
+    for (int output = call->first; output < call->after; output += OUTPUTS) {
+        const float *weight = call->weight + (size_t)output * columns, *bias = call->bias + output;
+        for (int row = 0, runs = (rows + ROWS - 1) / ROWS; row < rows; runs--) {
+            const int run = (rows - row + runs - 1) / runs;
+            const float *x = call->x + (size_t)row * columns;
+            float *y = call->y + (size_t)row * call->outputs + output;
+            switch (run) { DOT_CASES }
+            row += run;
         }
     }
 }

@@ -21,6 +21,16 @@
 #else
 #define EXPORT __attribute__((visibility("default")))
 #endif
+
+/* Keeps compilers from reading a vector from memory anew at each use. */
+#if defined(__x86_64__)
+#define IN_REGISTER(x) __asm__("" : "+v"(x))
+#elif defined(__aarch64__)
+#define IN_REGISTER(x) __asm__("" : "+w"(x))
+#else
+#define IN_REGISTER(x)
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
