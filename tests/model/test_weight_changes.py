@@ -80,6 +80,10 @@ def fresh(model):
     return new
 
 
+# nn.Linear is torch's own product, ElmoLinear a kernel's: what they round differently grows in LSTMs of large weights.
+OTHER_PRODUCT = 5e-5
+
+
 def assert_same(actual, expected, note="", tolerance=1e-6):
     for first, other in zip(actual, expected, strict=True):
         # Sums over other batches of words differ in their last bits.
@@ -311,7 +315,7 @@ def test_module_replaced(model, batch):
     encoder = model.token_encoder
     projection = nn.Linear(encoder.projection.in_features, encoder.projection.out_features)
     encoder.projection = projection.requires_grad_(encoder.projection.weight.requires_grad)
-    assert_as_fresh(model, batch, before)
+    assert_as_fresh(model, batch, before, OTHER_PRODUCT)
 
 
 def test_module_of_another_class(model, batch):
@@ -331,7 +335,7 @@ def test_module_of_another_class(model, batch):
         other.token_encoder.projection.bias.mul_(2)
     expected = vectors(other, batch)
     assert (expected[0] - before[0]).abs().max() > 1e-3
-    assert_same(vectors(model, batch), expected, tolerance=1e-5)
+    assert_same(vectors(model, batch), expected, tolerance=OTHER_PRODUCT)
 
 
 @pytest.mark.parametrize(
