@@ -11,10 +11,11 @@ from .eligibility import is_eager, needs_gradients, share_type_and_device
 from .mixed_precision import uses_bfloat16
 from .native import library, supports
 from .native_product import NativeInt8Product, multiplies_few_rows, multiply_few_rows
-from .onednn import in_few_shapes, with_spare_rows
+from .onednn import in_few_shapes, new_rows, with_spare_rows
 from .prepared import prepared
 
 SMALL = 2**20  # numbers of a weight
+BLOCK_ROWS = 128  # rows of a product; a multiple is a number of rows that oneDNN gets
 
 
 class PlainProduct:
@@ -178,11 +179,23 @@ def linear(plain: Callable, x: torch.Tensor, weight: Any, bias: torch.Tensor | N
         if not _prefers_onednn(weight):
             return NotImplemented
         with torch.no_grad():
-            if multiplies_few_rows(library(), x, weight):
-                return multiply_few_rows(library(), x, weight, bias)
-            return multiply(x, weight, bias)
+            return _multiply_in_blocks(x, weight, bias)
     with torch.no_grad():
         return inference_product(weight, len(x))(x, bias)
+
+
+def _multiply_in_blocks(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """`multiply`, with few rows by the library in C: all of them, or those behind the last whole block.
+
+    oneDNN would compute up to 127 rows too many, because it gets few different numbers of rows.
+    """
+    native, whole = library(), len(x) - len(x) % BLOCK_ROWS
+    if multiplies_few_rows(native, x, weight):
+        return multiply_few_rows(native, x, weight, bias)
+    if not whole or not multiplies_few_rows(native, x[whole:], weight):
+        return multiply(x, weight, bias)
+    parts = [multiply(x[:whole], weight, bias), multiply_few_rows(native, x[whole:], weight, bias)]
+    return torch.cat(parts, out=new_rows(x, len(x), len(weight)))
 
 
 class _TrainedLinear(torch.autograd.Function):

@@ -10,6 +10,8 @@ from torch.nn import functional as F
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.kernels import describe, kernels_disabled, native, onednn
 from elmo_hf.kernels.linear import Int8Product, OneDnnProduct, multiply
+from elmo_hf.kernels.onednn import with_spare_rows
+from elmo_hf.model.modeling_elmo import linear, run_kernel
 
 SIZES = {"character_cnn_filters": [[1, 4], [3, 12]], "projection_size": 8, "cell_size": 32}
 TEXTS = ["The first sentence is the longest one of all .", "Second"]
@@ -243,3 +245,17 @@ def test_rows_behind_a_tensor_change_nothing(rows):
             assert torch.allclose(multiply(x, weight), F.linear(x, weight), atol=1e-4, equal_nan=True)
     memory = onednn.new_rows(whole, rows).untyped_storage().nbytes()
     assert memory == onednn.rows_of_few_shapes(rows) * 24 * 4
+
+
+@pytest.mark.parametrize("rows", [1, 2, 127, 128, 129, 130, 256, 257, 383, 390])
+def test_rows_behind_whole_blocks(rows):
+    """Products whose last rows another program computes; what is no number stays in its row."""
+    x, weight, bias = torch.randn(rows, 64), torch.randn(48, 64), torch.randn(48)
+    x[-1, 3] = torch.nan
+    with torch.no_grad():
+        for start in (bias, None):
+            actual = run_kernel(linear, x, weight, start)
+            expected = F.linear(x.double(), weight.double(), None if start is None else start.double())
+            assert actual.shape == (rows, 48) and actual.is_contiguous()
+            assert torch.allclose(actual.double(), expected, atol=1e-4, equal_nan=True)
+            assert torch.equal(with_spare_rows(actual)[:rows].nan_to_num(), actual.nan_to_num())

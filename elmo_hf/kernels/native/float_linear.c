@@ -27,17 +27,17 @@ INLINE void add_up(const vec partial[OUTPUTS], const float *bias, float *y) {
         vec sums[rows][OUTPUTS] = {0};                                                                                \
         for (int k = 0; k < columns; k += LANES) {                                                                    \
             vec of_row[rows];                                                                                         \
-            for (int r = 0; r < rows; r++) {                                                                          \
+            UNROLL for (int r = 0; r < rows; r++) {                                                                   \
                 of_row[r] = load(x + (size_t)r * columns + k);                                                        \
                 IN_REGISTER(of_row[r]);                                                                               \
             }                                                                                                         \
-            for (int g = 0; g < OUTPUTS; g++) {                                                                       \
+            UNROLL for (int g = 0; g < OUTPUTS; g++) {                                                                \
                 vec of_output = load(weight + (size_t)g * columns + k);                                               \
                 IN_REGISTER(of_output);                                                                               \
-                for (int r = 0; r < rows; r++) sums[r][g] += of_row[r] * of_output;                                   \
+                UNROLL for (int r = 0; r < rows; r++) sums[r][g] += of_row[r] * of_output;                            \
             }                                                                                                         \
         }                                                                                                             \
-        for (int r = 0; r < rows; r++) add_up(sums[r], bias, y + r * outputs);                                        \
+        UNROLL for (int r = 0; r < rows; r++) add_up(sums[r], bias, y + r * outputs);                                 \
     }
 #define DOT_CASE(rows) case rows: dot_##rows(x, weight, columns, bias, y, call->outputs); break;
 DOT(1)

@@ -41,36 +41,38 @@ enum { FLOAT32, BFLOAT16, INT8 };
 
 /* sums[rows][4] += a[rows][depth] times a panel. Few rows take several words at a time, each with sums of its own, or
    every operation would wait for the one before.
-   A function of its own for each number of rows, which reads the activations before the weights: otherwise compilers run
-   out of registers for the sums, and the product takes up to four times as long. */
+   A function of its own for each number of rows, which reads the activations before the weights, and each weight once:
+   otherwise compilers run out of registers for the sums, and the product takes up to four times as long. */
 #define MULTIPLY(rows, chains, name, type, target, DOT)                                                               \
     static target __attribute__((noinline)) void multiply_##name##_##rows(type sums[ROWS][4], const uint32_t *a,      \
                                                                           size_t stride, const uint32_t *panel,       \
                                                                           int depth) {                                \
-        type kept[chains][rows][4] = {0};                                                                             \
-        for (int r = 0; r < rows; r++)                                                                                \
-            for (int g = 0; g < 4; g++) kept[0][r][g] = sums[r][g];                                                   \
+        type kept[chains][rows][4];                                                                                   \
+        UNROLL for (int chain = 0; chain < chains; chain++)                                                           \
+            UNROLL for (int r = 0; r < rows; r++)                                                                     \
+                UNROLL for (int g = 0; g < 4; g++) kept[chain][r][g] = chain ? (type){0} : sums[r][g];                \
         int k = 0;                                                                                                    \
         for (; k + chains <= depth; k += chains)                                                                      \
-            for (int chain = 0; chain < chains; chain++, panel += 4 * LANES) {                                        \
+            UNROLL for (int chain = 0; chain < chains; chain++, panel += 4 * LANES) {                                 \
                 ints x[rows];                                                                                         \
-                for (int r = 0; r < rows; r++) x[r] = (ints){0} + (int32_t)a[r * stride + k + chain];                 \
-                for (int g = 0; g < 4; g++) {                                                                         \
+                UNROLL for (int r = 0; r < rows; r++) x[r] = (ints){0} + (int32_t)a[r * stride + k + chain];          \
+                UNROLL for (int g = 0; g < 4; g++) {                                                                  \
                     ints weight;                                                                                      \
                     memcpy(&weight, panel + g * LANES, sizeof weight);                                                \
-                    for (int r = 0; r < rows; r++) kept[chain][r][g] = DOT(kept[chain][r][g], weight, x[r]);          \
+                    IN_REGISTER(weight);                                                                              \
+                    UNROLL for (int r = 0; r < rows; r++) kept[chain][r][g] = DOT(kept[chain][r][g], weight, x[r]);   \
                 }                                                                                                     \
             }                                                                                                         \
         for (; k < depth; k++, panel += 4 * LANES)                                                                    \
-            for (int r = 0; r < rows; r++)                                                                            \
-                for (int g = 0; g < 4; g++) {                                                                         \
+            UNROLL for (int r = 0; r < rows; r++)                                                                     \
+                UNROLL for (int g = 0; g < 4; g++) {                                                                  \
                     ints weight;                                                                                      \
                     memcpy(&weight, panel + g * LANES, sizeof weight);                                                \
                     kept[0][r][g] = DOT(kept[0][r][g], weight, ((ints){0} + (int32_t)a[r * stride + k]));             \
                 }                                                                                                     \
-        for (int r = 0; r < rows; r++)                                                                                \
-            for (int g = 0; g < 4; g++) {                                                                             \
-                for (int chain = 1; chain < chains; chain++) kept[0][r][g] += kept[chain][r][g];                      \
+        UNROLL for (int r = 0; r < rows; r++)                                                                         \
+            UNROLL for (int g = 0; g < 4; g++) {                                                                      \
+                UNROLL for (int chain = 1; chain < chains; chain++) kept[0][r][g] += kept[chain][r][g];               \
                 sums[r][g] = kept[0][r][g];                                                                           \
             }                                                                                                         \
     }

@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
 #if defined(__AVX512F__)
 #define LANES 16
 #define ROWS 6 /* 6 x 4 sums stay in 32 registers */
@@ -21,6 +24,9 @@
 #else
 #define EXPORT __attribute__((visibility("default")))
 #endif
+
+/* For loops over the vectors of an array: otherwise gcc keeps a copy of the array in memory. */
+#define UNROLL _Pragma("GCC unroll 6")
 
 /* Keeps compilers from reading a vector from memory anew at each use. */
 #if defined(__x86_64__)
@@ -65,16 +71,23 @@ INLINE vec all(float x) { return (vec){0} + x; }
 INLINE vec first_in_turn(vec x, vec y) { return IN_TURN(x, y, FIRST_HALVES); }
 INLINE vec last_in_turn(vec x, vec y) { return IN_TURN(x, y, LAST_HALVES); }
 
-/* A number that is none stays none: no comparison with it is true. */
+/* A number that is none stays none: x86 takes the second operand where one is none. */
+#if LANES == 16
+INLINE vec at_most(vec x, float bound) { return (vec)_mm512_min_ps((__m512)all(bound), (__m512)x); }
+INLINE vec at_least(vec x, float bound) { return (vec)_mm512_max_ps((__m512)all(bound), (__m512)x); }
+#elif LANES == 8
+INLINE vec at_most(vec x, float bound) { return (vec)_mm256_min_ps((__m256)all(bound), (__m256)x); }
+INLINE vec at_least(vec x, float bound) { return (vec)_mm256_max_ps((__m256)all(bound), (__m256)x); }
+#else
 INLINE vec at_most(vec x, float bound) {
     ints above = x > all(bound);
     return (vec)(((ints)all(bound) & above) | ((ints)x & ~above));
 }
-
 INLINE vec at_least(vec x, float bound) {
     ints below = x < all(bound);
     return (vec)(((ints)all(bound) & below) | ((ints)x & ~below));
 }
+#endif
 
 INLINE vec clipped(vec x, float bound) { return at_least(at_most(x, bound), -bound); }
 
