@@ -47,14 +47,14 @@ def run_ranges(library: Library, call: Callable[..., Call], count: int, step: in
 
 
 # Rows for which a float32 product by a weight as it is takes less time than oneDNN's, which copies the weight: with
-# AVX-512 70% of it for 2 rows, 90% for 20, and as much for 96. In a model also 128 rows pay, because oneDNN compiles a
-# program for each number of rows. For one row it has a way of its own.
-FEW_ROWS = range(2, 129)
+# AVX-512 50% of it for 2 rows, 70% for 20, 85% for 64, and as much for 128; with AVX2 50%, 90%, and 130% for 64. By
+# the numbers in a vector; ARM was not measured. For one row oneDNN has a way of its own.
+FEW_ROWS = {16: range(2, 129), 8: range(2, 33)}
 
 
 def multiplies_few_rows(library: Library | None, x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether `multiply_few_rows` computes `x @ weight.T` and is faster than oneDNN. Measured on x86 only."""
-    if library is None or library.lanes == 4 or len(x) not in FEW_ROWS:
+    """Whether `multiply_few_rows` computes `x @ weight.T` and is faster than oneDNN."""
+    if library is None or len(x) not in FEW_ROWS.get(library.lanes, ()):
         return False
     if not (x.dtype == weight.dtype == torch.float32 and x.is_contiguous() and weight.is_contiguous()):
         return False
