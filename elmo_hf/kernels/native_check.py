@@ -43,7 +43,8 @@ def difference_from_python(library: Library, kind: str) -> float:
         pairs = zip(task.results(), expected, strict=True)
         differences += [(actual.float() - other.float()).abs().nan_to_num(torch.inf) for actual, other in pairs]
     if kind != "float32":
-        return max(float(difference.mean()) for difference in differences)
+        few_rows = _largest_difference_of_few_rows(library, torch.bfloat16) if kind == "bfloat16" else 0.0
+        return max(few_rows, *(float(difference.mean()) for difference in differences))
     of_training = _largest_difference_of_cells(library), _largest_difference_of_mixed_cells(library)
     functions = _largest_difference_of_filters, _largest_difference_of_few_rows, _largest_difference_of_highway
     others = [function(library) for function in (*functions, _wrong_maxima)]
@@ -111,12 +112,15 @@ def _largest_difference_of_filters(library: Library) -> float:
     return float((actual - torch.stack(largest) - torch.cat(biases)).abs().nan_to_num(torch.inf).max())
 
 
-def _largest_difference_of_few_rows(library: Library) -> float:
-    """The same for products of a few rows."""
-    x, weight = _numbers(7, 9 * library.lanes), _numbers(20, 9 * library.lanes) / 16
-    bias = _numbers(len(weight))
-    difference = multiply_few_rows(library, x, weight, bias) - _RowByRow(weight)(x, bias)
-    return float(difference.abs().nan_to_num(torch.inf).max())
+def _largest_difference_of_few_rows(library: Library, dtype: torch.dtype = torch.float32) -> float:
+    """The same for products of a few rows. In bfloat16 results are rounded to it."""
+    x, weight = _numbers(7, 18 * library.lanes).to(dtype), (_numbers(20, 18 * library.lanes) / 16).to(dtype)
+    bias = _numbers(len(weight)).to(dtype)
+    expected = _RowByRow(weight)(x, bias.float())
+    difference = (multiply_few_rows(library, x, weight, bias).float() - expected).abs()
+    if dtype == torch.bfloat16:
+        difference = (difference - expected.abs() / 128).clamp(min=0)
+    return float(difference.nan_to_num(torch.inf).max())
 
 
 def _largest_difference_of_highway(library: Library) -> float:

@@ -1,4 +1,4 @@
-"""Products by the library in C: in int8, and in float32 for a few rows; and the order in which it reads weights."""
+"""Products by the library in C: in int8, and of a few rows in floats; and the order in which it reads weights."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,8 +6,10 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
-from .native import Library
+from . import onednn
+from .native import Library, supports
 from .native.calls import Call, FloatLinearCall, Int8LinearCall
+from .native.loader import KINDS
 from .onednn import new_rows
 
 PER_WORD = {"float32": 1, "bfloat16": 2, "int8": 4}
@@ -46,19 +48,23 @@ def run_ranges(library: Library, call: Callable[..., Call], count: int, step: in
     library.run([call(first=start, after=min(start + share, count)) for start in range(0, count, share)])
 
 
-# Rows for which a float32 product by a weight as it is takes less time than oneDNN's, which copies the weight: with
-# AVX-512 50% of it for 2 rows, 70% for 20, 85% for 64, and as much for 128; with AVX2 50%, 90%, and 130% for 64. By
-# the numbers in a vector; ARM was not measured. For one row oneDNN has a way of its own.
-FEW_ROWS = {16: range(2, 129), 8: range(2, 33)}
+# Rows for which a product by a weight as it is takes less time than oneDNN's, which copies the weight: with AVX-512
+# 50% of it for 2 rows, 55 to 70% for 20, 85 to 90% for 64, and as much for 128; with AVX2 50%, 90%, and 130% for 64.
+# By type and the numbers in a vector; ARM was not measured. For one row oneDNN has a way of its own.
+FEW_ROWS = {("float32", 16): range(2, 129), ("float32", 8): range(2, 33), ("bfloat16", 16): range(2, 129)}
+KIND_OF_TYPE = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
 def multiplies_few_rows(library: Library | None, x: torch.Tensor, weight: torch.Tensor) -> bool:
     """Whether `multiply_few_rows` computes `x @ weight.T` and is faster than oneDNN."""
-    if library is None or len(x) not in FEW_ROWS.get(library.lanes, ()):
+    kind = KIND_OF_TYPE.get(weight.dtype)
+    if library is None or kind is None or len(x) not in FEW_ROWS.get((kind, library.lanes), ()) or not supports(kind):
         return False
-    if not (x.dtype == weight.dtype == torch.float32 and x.is_contiguous() and weight.is_contiguous()):
+    if kind == "bfloat16" and onednn.multiplies_matrices():
         return False
-    return weight.shape[0] % 4 == 0 and weight.shape[1] % library.lanes == 0
+    if x.dtype != weight.dtype or not (x.is_contiguous() and weight.is_contiguous()):
+        return False
+    return weight.shape[0] % 4 == 0 and weight.shape[1] % (library.lanes * PER_WORD[kind]) == 0
 
 
 def multiply_few_rows(
@@ -66,13 +72,14 @@ def multiply_few_rows(
 ) -> torch.Tensor:
     """`x @ weight.T + bias` (rows, out) of x (rows, in), by the weight (out, in) as it is."""
     (outputs, columns), rows = weight.shape, len(x)
-    start = torch.zeros(outputs) if bias is None else bias.contiguous()
-    y = new_rows(x, rows, outputs)
+    start = torch.zeros(outputs) if bias is None else bias.float().contiguous()
+    y = new_rows(start[None], rows, outputs)  # in float32
     pointers = {"weight": weight.data_ptr(), "bias": start.data_ptr(), "x": x.data_ptr(), "y": y.data_ptr()}
-    call = partial(FloatLinearCall, rows=rows, columns=columns, outputs=outputs, **pointers)
+    kind = KINDS.index(KIND_OF_TYPE[weight.dtype])
+    call = partial(FloatLinearCall, kind=kind, rows=rows, columns=columns, outputs=outputs, **pointers)
     threads = torch.get_num_threads() if y.numel() * columns >= LARGE else 1
     run_ranges(library, call, outputs, 4, threads)
-    return y
+    return y.to(x.dtype)
 
 
 class NativeInt8Product:

@@ -157,7 +157,7 @@ def test_products_of_few_rows(tmp_path, flags, threads, monkeypatch):
             for rows in (*range(2, 14), 31, 128):
                 x = torch.randn(rows, columns)
                 x[1, 3] = torch.nan
-                few = native_product.FEW_ROWS.get(compiled_library.lanes, ())
+                few = native_product.FEW_ROWS.get(("float32", compiled_library.lanes), ())
                 assert native_product.multiplies_few_rows(compiled_library, x, weight) == (rows in few)
                 for start in (bias, None):
                     exact = F.linear(x.double(), weight.double(), None if start is None else start.double())

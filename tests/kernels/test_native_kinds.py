@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from elmo_hf import ElmoConfig, ElmoModel, ElmoTokenizer
 from elmo_hf.kernels import describe, native, native_product
@@ -92,6 +93,31 @@ def test_every_number_of_rows_against_float32(kind, rows):
     for first, other in zip(actual, expected, strict=True):
         assert first.dtype == torch.bfloat16 and first.shape == other.shape
         assert torch.cosine_similarity(first.float(), other, dim=-1).min() > 0.999
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_few_rows(threads, monkeypatch):
+    """In bfloat16: all numbers of rows, and what is no number."""
+    if ("bfloat16", library().lanes) not in native_product.FEW_ROWS or "bfloat16" not in library().kinds:
+        pytest.skip("this processor has no units for bfloat16, or no products of few rows")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(native_product, "LARGE", 0)
+    for columns, outputs in ((32, 4), (160, 324)):
+        weight, bias = torch.randn(outputs, columns).bfloat16(), torch.randn(outputs).bfloat16()
+        for rows in (*range(2, 14), 31, 128):
+            x = torch.randn(rows, columns).bfloat16()
+            x[1, 3] = torch.nan
+            for start in (bias, None):
+                exact = F.linear(x.double(), weight.double(), None if start is None else start.double())
+                found = native_product.multiply_few_rows(library(), x, weight, start)
+                assert found.dtype == torch.bfloat16
+                assert torch.allclose(found.double(), exact, atol=1e-2, rtol=1e-2, equal_nan=True)
+                assert found[1].isnan().all() and found.isnan().sum() == outputs
+    monkeypatch.setattr(native_product.onednn, "multiplies_matrices", lambda: False)
+    assert native_product.multiplies_few_rows(library(), x, weight)
+    assert not native_product.multiplies_few_rows(library(), x[:, :-16].contiguous(), weight[:, :-16].contiguous())
+    monkeypatch.setattr(native_product.onednn, "multiplies_matrices", lambda: True)
+    assert not native_product.multiplies_few_rows(library(), x, weight)
 
 
 @pytest.mark.parametrize("changes", [{}, {"projection_size": 80, "cell_size": 192}, {"projection_size": 64}])

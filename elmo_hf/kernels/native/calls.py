@@ -29,11 +29,11 @@ class FeaturesCall(ctypes.Structure):
 
 
 class FloatLinearCall(ctypes.Structure):
-    """A range of the outputs of a product of few rows in float32; see float_linear.c."""
+    """A range of the outputs of a product of few rows in float32 or bfloat16; see float_linear.c."""
 
     function: ClassVar[str] = "elmo_float_linear"
     _fields_ = [
-        *((name, NUMBER) for name in ("rows", "columns", "outputs", "first", "after")),
+        *((name, NUMBER) for name in ("kind", "rows", "columns", "outputs", "first", "after")),
         *((name, POINTER) for name in ("weight", "bias", "x", "y")),
     ]
 
