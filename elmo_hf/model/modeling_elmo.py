@@ -369,7 +369,7 @@ def lstm_layer(
     """
     results = []
     for direction, (x, h, c, w) in enumerate(zip(inputs, hs, cs, weights, strict=True)):
-        w = LstmWeights(*map(dequantize, w))
+        w = LstmWeights(*(dequantize(part) if isinstance(part, QuantizedWeight) else part for part in w))
         masks = [None] * len(batch_sizes) if mask is None else mask.split(batch_sizes)[:: -1 if direction else 1]
         outputs, ended = [], []
         for gates, present in zip(F.linear(x, w.input, w.bias).split(batch_sizes), masks, strict=True):
