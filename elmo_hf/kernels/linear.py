@@ -49,8 +49,6 @@ class OneDnnProduct:
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """`x @ weight.T + bias`."""
-        if self.plain is not None and len(x) == 1:
-            return self.plain(x, bias)
         return onednn.packed_linear(with_spare_rows(x), self.packed, bias)[: len(x)]
 
     def add_to(self, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -61,6 +59,8 @@ class OneDnnProduct:
 
     def clipped(self, x: torch.Tensor, bound: float | None) -> torch.Tensor:
         """`x @ weight.T`, clipped to `bound` on both sides."""
+        if self.plain is not None and len(x) == 1:
+            return self.plain.clipped(x, bound)
         # oneDNN can clip within the product, but then what is no number becomes one.
         y = self(x)
         return y if bound is None else y.clamp_(-bound, bound)
